@@ -3,25 +3,20 @@ package commands_test
 import (
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/internal/chance"
 	"redis-throttle/limiter/stack"
 	"redis-throttle/tests/clock"
 	"redis-throttle/tests/kit"
 	"redis-throttle/tests/neighbour"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
-	"redis-throttle/tests/topology"
 )
 
 // startMany skips servers that are not told of keys behind a number.
@@ -219,144 +214,6 @@ func TestMLimitIsCounted(t *testing.T) {
 	require.Len(t, top, 1)
 	assert.Equal(t, "a", top[0].Elems[1].Text)
 	assert.EqualValues(t, 2, top[0].Elems[5].Int)
-}
-
-// MLimit calls among calls of the other commands leave the same bytes on replicas, with and without
-// the module, and in the append-only file.
-func TestMLimitCallsEndByteEqualEverywhere(t *testing.T) {
-	t.Parallel()
-	quiet := topology.QuietLinks()
-	s := startMany(t, server.AppendOnly("no"), quiet)
-	with := server.Start(t, server.ReplicaOf(s), quiet)
-	without := server.Start(t, server.ReplicaOf(s), server.WithoutModule(), quiet)
-	random := chance.New(t)
-	c := s.Raw()
-	limited, allowed := 0, 0
-	for range 40 {
-		commands := make([][]string, 100)
-		for i := range commands {
-			commands[i] = anyManyCall(random)
-			if random.IntN(4) == 0 {
-				commands[i] = kit.AnyCall(random)
-			}
-		}
-		replies, err := c.Pipeline(commands...)
-		require.NoError(t, err)
-		for i, v := range replies {
-			require.False(t, v.IsError(), "%q answers %v", commands[i], v)
-			if commands[i][0] == "CL.MLIMIT" {
-				n, err := integersIn(v)
-				require.NoError(t, err)
-				limited += int(n[0])
-				allowed += 1 - int(n[0])
-			}
-		}
-	}
-	t.Logf("%d limited, %d allowed", limited, allowed)
-	assert.Positive(t, limited)
-	assert.Positive(t, allowed)
-	topology.AwaitReplicas(t, s, with, without)
-	want := topology.RequireCopies(t, s, with, without)
-	require.NotEmpty(t, want)
-	s.Kill()
-	s.Restart()
-	topology.RequireEqual(t, want.Lasting(time.Now()), topology.Read(t, s).Lasting(time.Now()), "the server that loaded the file")
-}
-
-// anyManyCall is a well-formed call of CL.MLIMIT on some of the keys of anyCall.
-func anyManyCall(random *rand.Rand) []string {
-	n := 1 + random.IntN(4)
-	words := []string{"CL.MLIMIT", strconv.Itoa(n)}
-	keys := random.Perm(200)[:n]
-	rates := random.IntN(3) == 0
-	for at := range keys {
-		if rates { // one of those with rates only
-			keys[at] += []int{0, 1, 4}[random.IntN(3)] - keys[at]%9
-			keys[at] = (keys[at] + 9*22) % (9 * 22)
-		}
-	}
-	slices.Sort(keys)
-	keys = slices.Compact(keys)
-	words[1] = strconv.Itoa(len(keys))
-	for _, i := range keys {
-		words = append(words, fmt.Sprint("key", i))
-	}
-	for at, i := range keys {
-		if at > 0 {
-			words = append(words, "NEXT")
-		}
-		limits := []string{
-			"RATE 100/h", "RATE 100/h BURST 500", "WINDOW 100/h", "FIXED 1000/365d", "RATE 50/h RATE 1000/d",
-			"RATE 50/h WINDOW 100/d FIXED 10000/365d", "WINDOW 1000/h WINDOW 5000/d",
-			"FIXED 1000/5y TZ Europe/Berlin OFFSET 6h FIXED 5000/300w", "FIXED 1000/365d FIRST RATE 100/h",
-		}[i%9]
-		words = append(words, strings.Fields(limits)...)
-	}
-	words = append(words, "COST", strconv.Itoa([]int{0, 1, 1, 1, 2, 3, 10, 1000}[random.IntN(8)]))
-	if rates {
-		return append(words, "MAXWAIT", "1d")
-	}
-	return append(words, [][]string{nil, nil, {"ANY"}, {"STRICT"}, {"UPTO"}, {"FORCE"}, {"ANY", "UPTO"}, {"BAN", "1m"}}[random.IntN(8)]...)
-}
-
-// Under concurrent load every call is all or nothing: what each key was charged is what the allowed
-// calls asked of it, and a call was denied only for a key that was full.
-func TestMLimitIsAllOrNothingUnderLoad(t *testing.T) {
-	t.Parallel()
-	s := startMany(t)
-	const callers, calls, keys, count = 12, 400, 6, 500
-	var lock sync.Mutex
-	var charged [keys]int64
-	denied := map[int]int{}
-	var running sync.WaitGroup
-	for range callers {
-		c := s.Raw()
-		random := rand.New(rand.NewPCG(rand.Uint64(), 0))
-		running.Go(func() {
-			for range calls {
-				some := random.Perm(keys)[:1+random.IntN(4)]
-				cost := 1 + random.Int64N(2)
-				words := []string{"CL.MLIMIT", strconv.Itoa(len(some))}
-				for _, i := range some {
-					words = append(words, fmt.Sprint("k", i))
-				}
-				words = append(words, "FIXED", fmt.Sprintf("%d/365d", count), "COST", fmt.Sprint(cost), "COMPACT")
-				if random.IntN(4) == 0 {
-					words = append(words, "ANY")
-				}
-				v, err := c.Do(words...)
-				if !assert.NoError(t, err) {
-					return
-				}
-				n, err := v.Ints()
-				if !assert.NoError(t, err) {
-					return
-				}
-				lock.Lock()
-				switch {
-				case n[0] == 1:
-					denied[some[n[10]-1]]++
-				case words[len(words)-1] == "ANY":
-					charged[some[n[10]-1]] += cost
-				default:
-					for _, i := range some {
-						charged[i] += cost
-					}
-				}
-				lock.Unlock()
-			}
-		})
-	}
-	running.Wait()
-	c := s.Raw()
-	for i, units := range charged {
-		a := kit.Ask(t, c, "CL.PEEK k%d FIXED %d/365d", i, count)
-		assert.Equal(t, units, count-a.Remaining, "key %d", i)
-		if denied[i] > 0 {
-			assert.LessOrEqual(t, a.Remaining, int64(1), "it denied a call of at most two units")
-		}
-	}
-	assert.NotEmpty(t, denied)
 }
 
 // A fault in a decision changes none of the keys.

@@ -15,7 +15,6 @@ import (
 	"redis-throttle/tests/kit"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
-	"redis-throttle/tests/topology"
 )
 
 // fairPlaces are callers of some groups and priorities, none of which is let in in order of arrival.
@@ -241,53 +240,4 @@ func TestAFairLineWhenMemoryIsFull(t *testing.T) {
 		}
 		f.await()
 	})
-}
-
-// A master is killed while callers of many groups wait and admissions are open. The replica that takes over knows which of them were settled, and
-// begins a line of its own.
-func TestAFairLineDiesWithItsMaster(t *testing.T) {
-	t.Parallel()
-	old := server.Start(t, topology.QuietLinks())
-	next := server.Start(t, topology.QuietLinks(), server.ReplicaOf(old))
-	topology.AwaitReplicas(t, old, next)
-	f := newFairLine(t, old, true)
-	const units = "RATE 1/10d BURST 100"
-	admit := func(c *resp.Conn, id string) resp.Value {
-		return kit.Do(t, c, "CL.MLIMIT 2 tok run %s TAKE 10 NEXT SLOTS 2 TTL 1h ID %s COMPACT", units, id)
-	}
-	settle := func(c *resp.Conn, id string) int64 {
-		v := kit.Do(t, c, "CL.SETTLE 2 tok run %s TAKE 10 USED 4 NEXT SLOTS ID %s COMPACT", units, id)
-		require.False(t, v.IsError(), "%v", v)
-		return v.Elems[0].Int
-	}
-	for _, x := range fairPlaces(1) {
-		f.join(x)
-	}
-	require.EqualValues(t, 0, admit(f.admin, "a").Elems[0].Int)
-	require.EqualValues(t, 0, admit(f.admin, "b").Elems[0].Int)
-	require.EqualValues(t, 1, settle(f.admin, "a"))
-	f.letIn()
-	topology.AwaitReplicas(t, old, next)
-	old.Kill()
-	for _, c := range f.clients {
-		_, err := c.Conn.ReceiveWithin(kit.Patience)
-		require.Error(t, err)
-	}
-	next.MustDo("REPLICAOF", "NO", "ONE")
-	admin := next.Raw()
-	assert.EqualValues(t, 0, settle(admin, "a"), "it was settled on the master that died")
-	v := admit(admin, "b") // a retry
-	assert.EqualValues(t, 0, v.Elems[0].Int)
-	assert.EqualValues(t, 1, settle(admin, "b"))
-	assert.EqualValues(t, 0, settle(admin, "b"))
-	assert.EqualValues(t, 92, kit.Do(t, admin, "CL.PEEK tok %s COMPACT", units).Elems[3].Int, "two admissions of 4 units")
-	assert.EqualValues(t, 0, kit.Do(t, admin, "ZCARD run").Int)
-	again := &fairLine{t: t, s: next, admin: admin, isLease: true, clients: map[uint64]*kit.Client{}, holder: f.holder}
-	again.await() // nobody: lines are not stored
-	for _, x := range fairPlaces(100) {
-		again.join(x)
-	}
-	for again.order.Len() > 0 {
-		again.letIn()
-	}
 }

@@ -18,7 +18,6 @@ import (
 	"redis-throttle/tests/neighbour"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
-	"redis-throttle/tests/topology"
 )
 
 // fairLine is callers that wait for one slot, or one unit of a window, and what they should be told by the naive line.
@@ -312,30 +311,6 @@ func TestAnotherModuleCallsInTheMiddleOfAFairLine(t *testing.T) {
 			}
 		})
 	}
-}
-
-// All callers of all groups are told when the master becomes a replica.
-func TestAFairLineIsSentAwayByAFailover(t *testing.T) {
-	t.Parallel()
-	old := server.Start(t, topology.QuietLinks())
-	next := server.Start(t, topology.QuietLinks(), server.ReplicaOf(old))
-	topology.AwaitReplicas(t, old, next)
-	f := newFairLine(t, old, true)
-	for i := range uint64(12) {
-		f.join(naive.Turn{Caller: i + 1, Group: fmt.Sprint("g", i%3), Priority: int64(i%5) - 2})
-	}
-	require.False(t, kit.Do(t, f.admin, "FAILOVER").IsError())
-	for _, c := range f.clients {
-		assert.Contains(t, kit.ReceiveSoon(t, c.Conn).Text, "UNBLOCKED ")
-	}
-	topology.AwaitRole(t, next, "master")
-	kit.AwaitField(t, old.Raw(), "leases_waiting", 0)
-	// The new master begins a line of its own.
-	again := &fairLine{t: t, s: next, admin: next.Raw(), isLease: true, clients: map[uint64]*kit.Client{}}
-	again.join(naive.Turn{Caller: 1, Group: "a"})
-	again.join(naive.Turn{Caller: 2, Group: "b", Priority: 1})
-	again.letIn()
-	again.letIn()
 }
 
 // Ten thousand jobs of one tenant delay the first job of another by one slot if tenants are groups, and by ten thousand if not.

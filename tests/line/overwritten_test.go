@@ -1,7 +1,6 @@
 package line_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -79,45 +78,4 @@ func overwrite(t *testing.T, s *server.Server, kind kit.KindOfWait, command, say
 	v = kit.ReceiveSoon(t, waiting)
 	assert.True(t, strings.HasPrefix(v.Text, says), "%v", v)
 	assert.Equal(t, kit.Do(t, c, "%s", strings.ReplaceAll(kind.Wait, "TIMEOUT 0", "TIMEOUT 1ms")), v, "as others are told")
-}
-
-// A line learns of changes of its own database only.
-func TestChangesElsewhereWakeNobody(t *testing.T) {
-	t.Parallel()
-	s := kit.StartCheckBuild(t)
-	waiting := kit.WaitsInTurn["lease"].Begin(t, s)
-	c := s.Raw()
-	for db := range 3 {
-		kit.Do(t, c, "SELECT %d", db)
-		for _, call := range []string{"SET other text", "SADD k%d a", "SET kk text"} {
-			kit.Do(t, c, "%s", strings.ReplaceAll(call, "%d", fmt.Sprint(db)))
-		}
-		if db > 0 {
-			kit.Do(t, c, "SET k text")
-			kit.Do(t, c, "DEL k")
-		}
-	}
-	kit.StillWaits(t, waiting)
-	kit.Do(t, c, "SELECT 0")
-	kit.Do(t, c, "CL.RELEASE k ID holder")
-	kit.RequireAdmitted(t, waiting)
-}
-
-// A database that is swapped in changes all keys without a word about any of them.
-func TestADatabaseThatIsSwappedInWakesLines(t *testing.T) {
-	t.Parallel()
-	for name, kind := range kit.WaitsInTurn {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := server.Start(t)
-			admin, waiting := s.Raw(), s.Raw()
-			kit.Do(t, admin, "SELECT 3")
-			kit.Do(t, waiting, "SELECT 3")
-			kit.Do(t, admin, "%s", kind.Take)
-			kind.WaitAs(t, s, waiting, 1)
-			kit.Do(t, admin, "SWAPDB 3 1")
-			kit.RequireAdmitted(t, waiting)
-			assert.EqualValues(t, 1, kit.Do(t, admin, "EXISTS k").Int, "in the database of the caller")
-		})
-	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/tests/kit"
-	"redis-throttle/tests/resp"
 )
 
 // step is the length of a step of the wall clock: far longer than anybody here has to wait.
@@ -47,23 +46,6 @@ func TestALineGoesOnWhenTheClockStepsForward(t *testing.T) {
 			stepBy(step)
 			kit.RequireAdmitted(t, waiting)
 		})
-	}
-}
-
-// One alarm of the server stands for the timers of all lines.
-func TestAllLinesGoOnWhenTheClockStepsForward(t *testing.T) {
-	t.Parallel()
-	s, stepBy := kit.StartWithSteps(t)
-	admin := s.Raw()
-	var all []*resp.Conn
-	for i, key := range []string{"a", "b", "c"} {
-		kit.Ask(t, admin, "CL.LIMIT %s WINDOW 1/30m WINDOW 9/2h", key)
-		all = append(all, kit.StartWaiting(t, s, "CL.WAIT "+key+" WINDOW 1/30m WINDOW 9/2h TIMEOUT 0"))
-		kit.AwaitWaiting(t, admin, i+1)
-	}
-	stepBy(step)
-	for _, waiting := range all {
-		kit.RequireAdmitted(t, waiting)
 	}
 }
 
@@ -108,39 +90,6 @@ func TestALineThatIsHeldUpGoesOnAfterAStep(t *testing.T) {
 		})
 	}
 }
-
-// Callers that come after a step forward are not held up by others that nobody lets in.
-func TestNobodyComesAfterAStandingLine(t *testing.T) {
-	t.Parallel()
-	s, stepBy := kit.StartWithSteps(t)
-	c := s.Raw()
-	kit.AskLease(t, c, "CL.LEASE k SLOTS 3 TTL 2h ID long")
-	kit.AskLease(t, c, "CL.LEASE k SLOTS 3 TTL 30m ID a")
-	kit.AskLease(t, c, "CL.LEASE k SLOTS 3 TTL 30m ID b")
-	kit.WaitForLease(t, s, 1, "CL.LEASE k SLOTS 3 TTL 1h ID w1 TIMEOUT 0")
-	kit.WaitForLease(t, s, 2, "CL.LEASE k SLOTS 3 TTL 1h ID w2 TIMEOUT 0")
-	kit.WaitForLease(t, s, 3, "CL.LEASE k SLOTS 3 TTL 1h ID w3 TIMEOUT 0")
-	stepBy(step)
-	awaitHolders(t, c, "k", "long", "w1", "w2")
-	kit.AwaitField(t, c, "leases_waiting", 1)
-}
-
-// awaitHolders returns when these ids, and no others, hold a lease.
-func awaitHolders(t *testing.T, c *resp.Conn, key string, ids ...string) {
-	t.Helper()
-	var have []string
-	require.Eventually(t, func() bool {
-		have = nil
-		for _, v := range kit.Do(t, c, "ZRANGEBYSCORE %s (%d +inf", key, kit.NowIn(t, c)/int64(time.Millisecond)).Elems {
-			have = append(have, v.Text)
-		}
-		return assert.ObjectsAreEqual(len(ids), len(have)) && assert.ElementsMatch(silent{}, ids, have)
-	}, kit.Patience, kit.Tick, "want %q", ids)
-}
-
-type silent struct{}
-
-func (silent) Errorf(string, ...any) {}
 
 // When the clock steps back, callers wait no longer than for a limit that has just been used up.
 func TestALineGoesOnWhenTheClockStepsBack(t *testing.T) {

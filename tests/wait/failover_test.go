@@ -38,16 +38,3 @@ func TestCallersAreSentAwayByAFailover(t *testing.T) {
 	topology.AwaitReplicas(t, next, old)
 	topology.RequireCopies(t, next, old)
 }
-
-// A replica that was promoted serves callers of its own.
-func TestPromotedReplicaLetsCallersWait(t *testing.T) {
-	t.Parallel()
-	old := server.Start(t)
-	next := server.Start(t, server.ReplicaOf(old))
-	kit.Ask(t, old.Raw(), "CL.LIMIT other RATE 1/h")
-	topology.AwaitReplicas(t, old, next)
-	next.MustDo("REPLICAOF", "NO", "ONE")
-	l := kit.StandInLine(t, next, 2, 100*time.Millisecond, 3)
-	l.RequireServed(0, 0)
-	l.RequireServed(1, 1)
-}

@@ -2,10 +2,7 @@ package wait_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -18,32 +15,7 @@ import (
 	"redis-throttle/tests/kit"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
-	"redis-throttle/tests/topology"
 )
-
-// A caller that comes while others wait is not let in before them, even if it does not wait itself and a slot is free.
-func TestNobodyInLineIsOvertaken(t *testing.T) {
-	t.Parallel()
-	s := kit.StartCheckBuild(t)
-	c := s.Raw()
-	for slots := 1; slots <= 2; slots++ { // the only one, or one of two
-		kit.Do(t, c, "DEL k")
-		kit.AskLease(t, c, "CL.LEASE k SLOTS %d TTL 1h ID holder", slots)
-		if slots == 2 {
-			kit.AskLease(t, c, "CL.LEASE k SLOTS 2 TTL 1h ID other")
-		}
-		waiting := kit.WaitForLease(t, s, 1, "CL.LEASE k SLOTS %d TTL 1h ID w TIMEOUT 0", slots)
-		late := strings.Fields(fmt.Sprintf("CL.LEASE k SLOTS %d TTL 1h ID late", slots))
-		replies, err := c.Pipeline(strings.Fields("CL.RELEASE k ID holder"), late)
-		require.NoError(t, err)
-		l, err := kit.LeasedIn(replies[1])
-		require.NoError(t, err)
-		assert.Equal(t, []int64{1, 0}, []int64{l.Limited, l.Remaining})
-		assert.EqualValues(t, 0, kit.ReceiveLease(t, waiting).Limited)
-		assert.EqualValues(t, 1, kit.AskLease(t, c, "%s", strings.Join(late, " ")).Limited)
-		assert.EqualValues(t, 0, kit.AskLease(t, c, "CL.LEASE k SLOTS %d TTL 1h ID w", slots).Limited, "who holds renews")
-	}
-}
 
 // A lease that lapses wakes the first in line at its instant, without anybody calling.
 func TestALapseWakesAtItsInstant(t *testing.T) {
@@ -301,19 +273,12 @@ func TestAKeyThatExpiresWhenSomebodyGivesUpWakes(t *testing.T) {
 	assert.EqualValues(t, 0, l.Limited)
 }
 
-// Ten thousand callers that wait for a lease cost the server nothing, nor do they when all leave. So do those of many groups and priorities.
-func TestACrowdInLineCostsNothingWhileItWaits(t *testing.T) {
-	crowdInLine(t, func(i int) naive.Turn { return naive.Turn{Caller: uint64(i)} })
-}
-
+// Ten thousand callers of many groups and priorities that wait for a lease cost the server nothing, nor do they when all leave.
 func TestACrowdOfManyGroupsCostsNothingWhileItWaits(t *testing.T) {
-	crowdInLine(t, func(i int) naive.Turn {
+	turn := func(i int) naive.Turn {
 		return naive.Turn{Caller: uint64(i), Group: fmt.Sprint("tenant-", i%3000), Priority: int64(i%7 - 3)}
-	})
-}
-
-func crowdInLine(t *testing.T, turn func(i int) naive.Turn) {
-	watched := size.Of(time.Second, 3*time.Second) // not beside the other crowd, which needs as many files
+	}
+	watched := size.Of(time.Second, 3*time.Second) // not in parallel: other tests need as many files
 	var files syscall.Rlimit
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files))
 	crowd := int(min(uint64(size.Of(3000, 10_000)), files.Max-1000))
@@ -359,59 +324,6 @@ func crowdInLine(t *testing.T, turn func(i int) naive.Turn) {
 	kit.AwaitField(t, admin, "leases_waiting", 0)
 }
 
-// All who wait are let in when all slots come free, some at a time.
-func TestACrowdIsLetIn(t *testing.T) {
-	t.Parallel()
-	const crowd = 500
-	s := kit.StartCheckBuild(t)
-	replica := server.Start(t, server.WithoutModule(), server.ReplicaOf(s))
-	require.Eventually(t, func() bool { return kit.LinkIsUp(replica) }, 60*time.Second, 5*time.Millisecond)
-	admin := s.Raw()
-	kit.AskLease(t, admin, "CL.LEASE k SLOTS 1 TTL 1h ID holder")
-	var conns []*resp.Conn
-	for i := range crowd {
-		conns = append(conns, kit.StartWaiting(t, s, fmt.Sprintf("CL.LEASE k SLOTS 1 TTL 1h ID w%d TIMEOUT 1h", i)))
-	}
-	kit.AwaitField(t, admin, "leases_waiting", crowd)
-	kit.AskLease(t, admin, "CL.LEASE k SLOTS %d TTL 1h ID holder", crowd/2+1)
-	for range crowd / 2 {
-		kit.AwaitField(t, admin, "leases_waiting", crowd/2)
-	}
-	assert.EqualValues(t, crowd/2+1, kit.Do(t, admin, "ZCARD k").Int)
-	kit.Do(t, admin, "FLUSHALL")
-	for _, c := range conns {
-		assert.EqualValues(t, 0, kit.ReceiveLease(t, c).Limited)
-	}
-	kit.RequireReplica(t, s, replica, "k")
-}
-
-func TestWaitersForALeaseAreSentAwayByAFailover(t *testing.T) {
-	t.Parallel()
-	old := server.Start(t, topology.QuietLinks())
-	next := server.Start(t, topology.QuietLinks(), server.ReplicaOf(old))
-	topology.AwaitReplicas(t, old, next)
-	admin := old.Raw()
-	kit.AskLease(t, admin, "CL.LEASE k SLOTS 1 TTL 1h ID holder")
-	conns := []*resp.Conn{
-		kit.WaitForLease(t, old, 1, "CL.LEASE k SLOTS 1 TTL 1h ID a TIMEOUT 0"),
-		kit.WaitForLease(t, old, 2, "CL.LEASE k SLOTS 1 TTL 1h ID b TIMEOUT 0"),
-	}
-	require.False(t, kit.Do(t, admin, "FAILOVER").IsError())
-	for _, c := range conns {
-		v, err := c.Receive()
-		require.NoError(t, err)
-		assert.True(t, strings.HasPrefix(v.Text, "UNBLOCKED "), "%v", v)
-	}
-	topology.AwaitRole(t, next, "master")
-	c := next.Raw()
-	assert.EqualValues(t, 1, kit.AskLease(t, c, "CL.LEASE k SLOTS 1 TTL 1h ID a").Limited, "the lease went along")
-	assert.EqualValues(t, 0, kit.AskLease(t, c, "CL.RENEW k ID holder TTL 1h").Limited)
-	kit.AwaitField(t, old.Raw(), "leases_waiting", 0)
-	topology.AwaitRole(t, old, "slave")
-	topology.AwaitReplicas(t, next, old)
-	kit.RequireReplica(t, next, old, "k")
-}
-
 // While the server refuses writes, nobody in line is let in; as soon as it takes them again, they are.
 func TestNobodyIsLetInWhileWritesAreRefused(t *testing.T) {
 	t.Parallel()
@@ -441,75 +353,6 @@ func TestNobodyIsLetInWhileWritesAreRefused(t *testing.T) {
 			assert.EqualValues(t, 0, kit.ReceiveLease(t, waiting).Limited)
 		})
 	}
-}
-
-// A line is of a key of one database.
-func TestLinesOfDatabases(t *testing.T) {
-	t.Parallel()
-	s := kit.StartCheckBuild(t)
-	admin := s.Raw()
-	long := strings.Repeat("k", 1000)
-	var conns []*resp.Conn
-	for db := range 3 {
-		kit.Do(t, admin, "SELECT %d", db)
-		kit.AskLease(t, admin, "CL.LEASE %s SLOTS 1 TTL 1h ID a", long)
-		c := s.Raw()
-		kit.Do(t, c, "SELECT %d", db)
-		require.NoError(t, c.Send("CL.LEASE", long, "SLOTS", "1", "TTL", "1h", "ID", "w", "TIMEOUT", "0"))
-		require.NoError(t, c.Flush())
-		kit.AwaitField(t, admin, "leases_waiting", db+1)
-		conns = append(conns, c)
-	}
-	kit.Do(t, admin, "CL.RELEASE %s ID a", long)
-	assert.EqualValues(t, 0, kit.ReceiveLease(t, conns[2]).Limited)
-	kit.StillWaits(t, conns[0])
-	kit.StillWaits(t, conns[1])
-}
-
-// Callers whose time is over just when they are let in, that leave, or that are unblocked: each that stays gets
-// one answer, and in the end nobody waits and nothing is held that nobody was told of.
-func TestEveryCallerInLineIsAnswered(t *testing.T) {
-	t.Parallel()
-	const slots = 2
-	s := kit.StartCheckBuild(t, server.Config("maxclients 1000"))
-	admin := s.Raw()
-	var callers sync.WaitGroup
-	var granted, limited atomic.Int64
-	deadline := time.Now().Add(2 * time.Second)
-	for worker := range 40 {
-		callers.Go(func() {
-			random := rand.New(rand.NewPCG(uint64(worker), 5))
-			for i := 0; time.Now().Before(deadline); i++ {
-				c := s.Raw()
-				id := fmt.Sprintf("%d:%d", worker, i)
-				assert.NoError(t, c.Send(strings.Fields(fmt.Sprintf("CL.LEASE k SLOTS %d TTL 1h ID %s TIMEOUT %dms COMPACT", slots, id, 1+random.IntN(20)))...))
-				assert.NoError(t, c.Flush())
-				v, err := c.ReceiveWithin(20 * time.Second)
-				if !assert.NoError(t, err, "no answer") {
-					return
-				}
-				integers, err := v.Ints()
-				if !assert.NoError(t, err) {
-					return
-				}
-				if integers[0] != 0 {
-					limited.Add(1)
-				} else {
-					granted.Add(1)
-					v, err := c.Do("CL.RELEASE", "k", "ID", id)
-					assert.NoError(t, err)
-					assert.EqualValues(t, 1, v.Int)
-				}
-				_ = c.Close()
-			}
-		})
-	}
-	callers.Wait()
-	t.Logf("%d granted, %d limited", granted.Load(), limited.Load())
-	assert.Positive(t, granted.Load())
-	assert.Positive(t, limited.Load())
-	kit.AwaitField(t, admin, "leases_waiting", 0)
-	assert.EqualValues(t, 0, kit.Do(t, admin, "EXISTS k").Int)
 }
 
 // The lease ahead lapses before the time of the caller is over, though by less than a timer's millisecond.

@@ -225,17 +225,6 @@ func TestCallersInLineWhileTheClusterIsDown(t *testing.T) {
 	}
 }
 
-// A server from which the command has been taken away that asks whether it would take a write lets callers in all the same.
-func TestCallersAreLetInWhereZADDIsRenamed(t *testing.T) {
-	t.Parallel()
-	s := kit.StartCheckBuild(t, server.Config(`rename-command ZADD ""`))
-	c := s.Raw()
-	kit.AskLease(t, c, "CL.LEASE k SLOTS 1 TTL 1h ID a")
-	waiting := kit.WaitForLease(t, s, 1, "CL.LEASE k SLOTS 1 TTL 1h ID w TIMEOUT 1m")
-	assert.EqualValues(t, 1, kit.Do(t, c, "CL.RELEASE k ID a").Int)
-	assert.EqualValues(t, 0, kit.ReceiveLease(t, waiting).Limited)
-}
-
 // What the key holds instead is an error to callers in line as it is to others.
 func TestCallersInLineAreToldThatTheKeyHoldsSomethingElse(t *testing.T) {
 	t.Parallel()

@@ -16,32 +16,6 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// A line belongs to a key of one database, and so do the slots that are given back.
-func TestSlotsAreGivenBackInTheirDatabase(t *testing.T) {
-	t.Parallel()
-	w := kit.StartWatched(t)
-	const call = "CL.WAIT key RATE 1/h BURST 1 TIMEOUT 0"
-	want := map[string]string{}
-	for _, db := range []string{"0", "3"} {
-		w.Call(t, "SELECT", db)
-		kit.Ask(t, w.Conn, "CL.LIMIT key RATE 1/h BURST 1")
-		want[db] = w.Call(t, "DUMP", "key").String()
-		for range 3 {
-			c := w.Raw()
-			kit.Do(t, c, "SELECT %s", db)
-			require.NoError(t, c.Send(strings.Fields(call)...))
-			require.NoError(t, c.Flush())
-		}
-	}
-	kit.AwaitWaiting(t, w.Conn, 6)
-	w.Stream.Drain()
-	w.Call(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
-	for db, dump := range want {
-		w.Call(t, "SELECT", db)
-		require.Eventually(t, func() bool { return w.Call(t, "DUMP", "key").String() == dump }, 60*time.Second, 5*time.Millisecond, "database "+db)
-	}
-}
-
 // Callers come and go in every way at once: answered, cut off, unblocked, sent away. No
 // key lets more through than its rate, and in the end nobody is left behind.
 func TestCallersComeAndGo(t *testing.T) {
