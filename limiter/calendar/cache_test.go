@@ -50,38 +50,3 @@ func TestWhatIsAskedAgainDoesNotAllocate(t *testing.T) {
 		hours.Window(cache.At(hours, now).Index)
 	}))
 }
-
-func BenchmarkAt(b *testing.B) {
-	now := utc(b, "2026-11-21T17:00:00Z")
-	for _, of := range []struct {
-		name string
-		s    calendar.Spec
-	}{
-		{"hour", every(b, hour, 0)},
-		{"day in Berlin", spec(b, 1, calendar.Day, "Europe/Berlin", 0)},
-		{"week", spec(b, 1, calendar.Week, "UTC", 0)},
-		{"month in New York", spec(b, 1, calendar.Month, "America/New_York", 0)},
-		{"year in 2100", spec(b, 1, calendar.Year, "America/New_York", 0)},
-	} {
-		b.Run(of.name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				of.s.At(now)
-			}
-		})
-		b.Run(of.name+", again", func(b *testing.B) {
-			var cache calendar.Cache
-			b.ReportAllocs()
-			for b.Loop() {
-				cache.At(of.s, now)
-			}
-		})
-	}
-}
-
-func BenchmarkID(b *testing.B) {
-	s := spec(b, 1, calendar.Month, "America/New_York", 0)
-	for b.Loop() {
-		s.ID()
-	}
-}

@@ -325,10 +325,3 @@ func TestClocksFollowTheLawsOf2026(t *testing.T) {
 	half := spec(t, 1, calendar.Day, "Europe/Chisinau", 150*time.Minute) // half past two
 	assert.Equal(t, before, half.At(before).Start)
 }
-
-func BenchmarkRead(b *testing.B) {
-	archive := []byte(calendar.Archive)
-	for b.Loop() {
-		_, _ = calendar.Read(archive)
-	}
-}

@@ -102,13 +102,3 @@ func TestTyposAreCountedAsDefined(t *testing.T) {
 		assert.Equal(t, min(limit, naiveTypos(a, b)), typos([]byte(a), b, limit))
 	})
 }
-
-func BenchmarkSuggest(b *testing.B) {
-	for _, name := range []string{"europe/berlin", "America/Argentina/Atlantis", "atlantis", "America/" + strings.Repeat("a", 1<<20)} {
-		b.Run(name[:min(len(name), 30)], func(b *testing.B) {
-			for b.Loop() {
-				Suggest([]byte(name))
-			}
-		})
-	}
-}

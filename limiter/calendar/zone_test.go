@@ -108,11 +108,3 @@ func TestALookUpDoesNotAllocate(t *testing.T) {
 		_, _ = calendar.LookupZone(unknown)
 	}))
 }
-
-func BenchmarkLookupZone(b *testing.B) {
-	name := []byte("Europe/Berlin")
-	b.ReportAllocs()
-	for b.Loop() {
-		_, _ = calendar.LookupZone(name)
-	}
-}

@@ -490,22 +490,3 @@ func TestWaitingDoesNotAllocate(t *testing.T) {
 		require.Equal(t, Close, db.lines.Next(db.lines.lines[0].id, at(start+9*second), 64).Kind)
 	}))
 }
-
-func BenchmarkWait(b *testing.B) {
-	db, limits := newDatabase(b), []stack.Limit{rate(b, 10, second, 1)}
-	db.limit("k", limits, stack.Request{Cost: 1}, start)
-	key, before := []byte("k"), db.s.Rates(nil, start)
-	b.ReportAllocs()
-	now := start
-	for i := range 100 {
-		enter(&db.lines, 0, key, uintptr(i), &db.s, 1, before, now, 100*second)
-		now += second
-	}
-	i := uintptr(100)
-	for b.Loop() {
-		enter(&db.lines, 0, key, i, &db.s, 1, before, now, 100*second)
-		now += second
-		db.lines.Next(db.lines.lines[0].id, at(now), 0)
-		i++
-	}
-}

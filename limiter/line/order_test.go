@@ -254,28 +254,3 @@ func TestGroupsOfOneNameAreToldApart(t *testing.T) {
 		require.Empty(t, q.byGroup)
 	}
 }
-
-// One comes and one is let in, while as many wait as there are groups, and a call counts those before it.
-func BenchmarkTurns(b *testing.B) {
-	for _, groups := range []int{1, 100, 10_000} {
-		b.Run(fmt.Sprint("groups ", groups), func(b *testing.B) {
-			var q Lines
-			name, places := []byte("key"), make([]Place, groups)
-			turn := func(i int) Step {
-				return q.EnterTurn(0, name, uintptr(i+1), 1, Turn{Place: places[i%groups], LookNs: second, Changed: true}, at(start))
-			}
-			for i := range groups {
-				places[i] = Place{Group: fmt.Append(nil, "tenant-", i)}
-				if step := turn(i); step.LineHost == 0 {
-					q.Own(step.Line, lineHost, name)
-				}
-			}
-			for i := 0; b.Loop(); i++ {
-				view, _, _ := q.Look(0, name)
-				view.Ahead(places[i%groups], 10)
-				turn(groups + i)
-				q.LetIn(q.Next(view.ID, at(start), 1).Entry)
-			}
-		})
-	}
-}

@@ -59,21 +59,3 @@ func TestOnlyDigitsAreATAT(t *testing.T) {
 		assert.Equal(t, want, got, "%q", text)
 	})
 }
-
-func BenchmarkParseTAT(b *testing.B) {
-	value := []byte("1700000000123456789")
-	for b.Loop() {
-		if _, ok := ParseTAT(value); !ok {
-			b.Fatal("refused")
-		}
-	}
-}
-
-func BenchmarkAppendTAT(b *testing.B) {
-	var room [24]byte
-	for b.Loop() {
-		if len(AppendTAT(room[:0], 1700000000123456789)) != usualDigits {
-			b.Fatal("not all digits")
-		}
-	}
-}

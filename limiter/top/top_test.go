@@ -141,43 +141,6 @@ func TestAListInTheMemoryOfAnotherDoesNotAllocate(t *testing.T) {
 	assert.Zero(t, testing.AllocsPerRun(1000, func() { list = table.Top(list, 10, nowNs) }))
 }
 
-func BenchmarkHit(b *testing.B) {
-	for _, of := range []struct {
-		name          string
-		entries, keys int
-	}{
-		{"known", 1000, 500},
-		{"mostly unknown", 1000, 100_000},
-		{"known to the largest table", MaxEntries, MaxEntries / 2},
-		{"mostly unknown to the largest table", MaxEntries, 10_000_000},
-	} {
-		b.Run(of.name, func(b *testing.B) {
-			table, random := crowded(of.entries, of.keys), rand.New(rand.NewPCG(2, 2))
-			names := make([][]byte, 1<<16)
-			for i := range names {
-				names[i] = fmt.Appendf(nil, "user:%012d", random.IntN(of.keys))
-			}
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				table.Hit(0, names[i%len(names)], nowNs)
-			}
-		})
-	}
-}
-
-// The server answers nobody else in the meantime.
-func BenchmarkTop(b *testing.B) {
-	table := crowded(MaxEntries, 10_000_000)
-	for _, n := range []int{10, 1000, MaxEntries} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			var keys []Key
-			for b.Loop() {
-				keys = table.Top(keys[:0], n, nowNs)
-			}
-		})
-	}
-}
-
 // crowded is a table with room for entries, after twice as many hits of random keys.
 func crowded(entries, keys int) *Table {
 	var table Table

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"redis-throttle/limiter/stack"
 )
@@ -70,62 +69,6 @@ func TestNothingAllocates(t *testing.T) {
 	}
 }
 
-func BenchmarkAllowed(b *testing.B) {
-	for _, tt := range stacks {
-		b.Run(tt.name, func(b *testing.B) {
-			var s stack.Stack
-			var buffers [2][stack.MaxEncodedLen]byte
-			limits := limits(b, tt.specs...)
-			k, now := key{t: b}, start
-			for range 200 {
-				k.take(limits, cost(1), now)
-				now += tt.apartNs
-			}
-			value := append(buffers[0][:0], k.value...)
-			b.ReportAllocs()
-			i := 0
-			for b.Loop() {
-				now += tt.apartNs
-				i++
-				s.Reset()
-				for _, limit := range limits {
-					s.Add(limit)
-				}
-				if err := s.Decode(value); err != nil {
-					require.NoError(b, err)
-				}
-				sink = s.Take(cost(1), now)
-				value = s.Append(buffers[i&1][:0])
-			}
-			assert.Equal(b, int64(1), sink.Granted)
-			b.ReportMetric(float64(len(value)), "bytes")
-		})
-	}
-}
-
-func BenchmarkDenied(b *testing.B) {
-	for _, tt := range stacks {
-		b.Run(tt.name, func(b *testing.B) {
-			var s stack.Stack
-			limits := limits(b, tt.specs...)
-			k := key{t: b}
-			for i := range int64(200) {
-				k.take(limits, cost(1), start+i)
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				s.Reset()
-				for _, limit := range limits {
-					s.Add(limit)
-				}
-				_ = s.Decode(k.value)
-				sink = s.Take(cost(1), start+200)
-			}
-			assert.True(b, sink.Limited)
-		})
-	}
-}
-
 // beside are limits that a call with one RATE leaves out.
 var beside = []struct {
 	name  string
@@ -165,17 +108,5 @@ func TestWhatACallLeavesOutIsNotAllocated(t *testing.T) {
 	for _, tt := range beside {
 		call, _ := besideOthers(t, tt.specs)
 		assert.Zero(t, testing.AllocsPerRun(2000, call), tt.name)
-	}
-}
-
-func BenchmarkBeside(b *testing.B) {
-	for _, tt := range beside {
-		b.Run(tt.name, func(b *testing.B) {
-			call, bytes := besideOthers(b, tt.specs)
-			for b.Loop() {
-				call()
-			}
-			b.ReportMetric(float64(bytes()), "bytes")
-		})
 	}
 }

@@ -46,34 +46,3 @@ func TestNothingAllocates(t *testing.T) {
 		}), charges)
 	}
 }
-
-// benchmarkAllowed runs one command after the other at the rate given, each on what the
-// one before stored, from a window in which that traffic has come for two periods.
-func benchmarkAllowed(b *testing.B, perPeriod int64) {
-	s, now := hot(b, int(2*perPeriod), minute/perPeriod)
-	var buffers [2][window.MaxEncodedLen]byte
-	value := s.Append(buffers[0][:0])
-	b.ReportAllocs()
-	i := 0
-	for b.Loop() {
-		now += minute / perPeriod
-		i++
-		value = command(b, &s, value, buffers[i&1][:0], now)
-	}
-	b.ReportMetric(float64(len(value)), "bytes")
-}
-
-func BenchmarkAllowed5PerMinute(b *testing.B)     { benchmarkAllowed(b, 5) }
-func BenchmarkAllowed64PerMinute(b *testing.B)    { benchmarkAllowed(b, 64) }
-func BenchmarkAllowed100PerMinute(b *testing.B)   { benchmarkAllowed(b, 100) }
-func BenchmarkAllowed10000PerMinute(b *testing.B) { benchmarkAllowed(b, 10_000) }
-
-func BenchmarkDenied(b *testing.B) {
-	s, now := hot(b, 200, minute/100)
-	s.Limit = newLimit(b, 100, minute)
-	value := s.Append(nil)
-	b.ReportAllocs()
-	for b.Loop() {
-		command(b, &s, value, nil, now+1)
-	}
-}

@@ -64,31 +64,3 @@ func TestNothingAllocates(t *testing.T) {
 		}), name)
 	}
 }
-
-func BenchmarkAllowed(b *testing.B) {
-	for name, w := range windows(b, 1_000_000_000) {
-		b.Run(name, func(b *testing.B) {
-			var buffer [fixed.MaxEncodedLen]byte
-			value, now := buffer[:0], start
-			b.ReportAllocs()
-			for b.Loop() {
-				now += minute / 100
-				value = command(w, value, buffer[:0], now)
-			}
-			b.ReportMetric(float64(len(value)), "bytes")
-		})
-	}
-}
-
-func BenchmarkDenied(b *testing.B) {
-	for name, w := range windows(b, 1) {
-		b.Run(name, func(b *testing.B) {
-			w.Charge(start, 1, 0)
-			value := w.Append(nil)
-			b.ReportAllocs()
-			for b.Loop() {
-				command(w, value, nil, start+1)
-			}
-		})
-	}
-}
