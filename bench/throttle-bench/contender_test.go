@@ -1,8 +1,6 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -44,14 +42,6 @@ func TestEveryContenderIsComplete(t *testing.T) {
 
 const allButBraces = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:_/-"
 
-func TestEveryRecipeIsMeasured(t *testing.T) {
-	files, err := recipes.ReadDir("recipes")
-	require.NoError(t, err)
-	for _, file := range files {
-		assert.True(t, slices.ContainsFunc(contenders, func(c contender) bool { return c.Script == file.Name() }), file.Name())
-	}
-}
-
 func TestPeersAreWordsWithAnOptionalTemplate(t *testing.T) {
 	got, err := parsePeers(" /a/libredis_cell.so:CL.THROTTLE /b/rater.so:RATER.LIMIT {key} {count} {period}  /c/x.so:X {key} ")
 	require.NoError(t, err)
@@ -77,33 +67,4 @@ func TestPeersAreWordsWithAnOptionalTemplate(t *testing.T) {
 		_, err := parsePeers(bad)
 		assert.ErrorContains(t, err, "peers", bad)
 	}
-}
-
-func TestAnotherBuildMakesTheSameCallsNextToThisOnes(t *testing.T) {
-	other := filepath.Join(t.TempDir(), "other.so")
-	require.NoError(t, os.WriteFile(other, nil, 0o644))
-	list := withBuilds(contenders, []string{other})
-	ours := 0
-	for i, c := range list {
-		switch {
-		case c.isBuild():
-			assert.Equal(t, list[i-1].Name, c.Beside, "it takes its turn next to what it is set beside")
-			assert.Equal(t, list[i-1].Call, c.Call)
-			assert.Equal(t, other, c.Host)
-		case c.Host == hostMain && strings.HasPrefix(c.Call, "CL."):
-			ours++
-			assert.Equal(t, c.Name, list[i+1].Beside)
-		}
-	}
-	assert.Equal(t, len(contenders)+ours+1, len(list), "and the baseline tells the servers apart")
-}
-
-func TestBuildsOfOneFileNameAreToldApartByTheirPaths(t *testing.T) {
-	assert.Equal(t, []string{"/old/throttle", "/new/throttle", "third"}, buildNames([]string{"/old/throttle.so", "/new/throttle.so", "/new/third.so"}))
-	names := map[string]bool{}
-	list := withBuilds(contenders, []string{"/old/throttle.so", "/new/throttle.so"})
-	for _, c := range list {
-		names[c.Name] = true
-	}
-	assert.Len(t, names, len(list))
 }

@@ -23,17 +23,3 @@ func TestCountsAreTheTotalsByTheNameOfTheEvent(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, map[metric]float64{metricInstructions: 1000, metricI1: 50, metricD1: 11}, counts)
 }
-
-func TestAFileWithoutCountsIsAnError(t *testing.T) {
-	for _, text := range []string{"", "events: Ir\n", "summary: 5\n", "events: Ir\nsummary: many\n", "events: Ir I1mr\nsummary: 5\n"} {
-		_, err := countsOf(t, text)
-		assert.Error(t, err, "%q", text)
-	}
-}
-
-// Another build has no pair of figures in this table, but a row.
-func TestACountShowsOtherBuilds(t *testing.T) {
-	list := []contender{{Name: baseline, Samples: map[metric][]float64{metricInstructions: {9000}}},
-		{Name: "other: " + baseline, Group: groupBuild, Beside: baseline, Samples: map[metric][]float64{metricInstructions: {9100}}}}
-	assert.Regexp(t, `other: SET PX +9,100`, countTable(list).Render())
-}

@@ -15,20 +15,6 @@ func TestACallIsAnArrayOfBulkStringsWithItsNumbersFilledIn(t *testing.T) {
 	assert.Equal(t, "*4\r\n$3\r\nSET\r\n$14\r\nk:000000000042\r\n$24\r\n000000000007000000000042\r\n$1\r\n2\r\n", fill(encoded, 42, 7))
 }
 
-func TestATemplateIsFilledInWordByWord(t *testing.T) {
-	e := entrant{contender: contender{Call: "EVALSHA {sha} 1 {key} n{id} {x} {mix}0"}, sha: "abc", prefix: "k:"}
-	assert.Equal(t, []string{"EVALSHA abc 1 k:000000000003 n000000000007 {x} 30"}, []string{fill(e.calls([]string{"{call}"})[0], 3, 7)})
-}
-
-func TestCallsTakeTurnsOfTheirMix(t *testing.T) {
-	for i := range 1000 {
-		key := randomKey(2000, i)
-		assert.True(t, key >= 0 && key < 2000)
-		assert.Equal(t, fill("{mix}", i, 0), fill("{mix}", key, 0))
-	}
-	assert.Zero(t, randomKey(1, 5))
-}
-
 func TestBatchesAreAsDeepAsAPipelineAndAllOfTheCalls(t *testing.T) {
 	var made []int
 	all := batches(120, 50, func(i int) int { made = append(made, i); return i }, "GET {key}", "PING")
@@ -36,33 +22,6 @@ func TestBatchesAreAsDeepAsAPipelineAndAllOfTheCalls(t *testing.T) {
 	assert.Equal(t, []int{100, 100, 40}, []int{all[0].replies, all[1].replies, all[2].replies})
 	one := len(fill(encode("GET {key}")+encode("PING"), 0, 0))
 	assert.Equal(t, []int{50 * one, 50 * one, 20 * one}, []int{len(all[0].request), len(all[1].request), len(all[2].request)})
-}
-
-func TestAReplyEndsWhereTheProtocolSays(t *testing.T) {
-	for _, reply := range []string{
-		"+OK\r\n",
-		":1\r\n",
-		"$5\r\nhe\r\no\r\n",
-		"$0\r\n\r\n",
-		"$-1\r\n",
-		"*-1\r\n",
-		"*0\r\n",
-		"*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n",
-		"*2\r\n*2\r\n$1\r\na\r\n:1\r\n$-1\r\n",
-	} {
-		in := bufio.NewReader(strings.NewReader(reply + "+next\r\n"))
-		_, err := readReply(in)
-		require.NoError(t, err, "%q", reply)
-		next, err := readReply(in, "next")
-		require.NoError(t, err, "%q", reply)
-		assert.Equal(t, "next", next, "%q and more", reply)
-		for cut := range len(reply) {
-			_, err := readReply(bufio.NewReader(strings.NewReader(reply[:cut])))
-			assert.Error(t, err, "%q", reply[:cut])
-		}
-	}
-	_, err := readReply(bufio.NewReader(strings.NewReader("-ERR no\r\n")))
-	assert.ErrorContains(t, err, "ERR no")
 }
 
 func TestAVerdictIsFoundInEveryShapeOfReply(t *testing.T) {
@@ -100,11 +59,4 @@ func TestEveryReplyMustBeWhatTheNamePromises(t *testing.T) {
 	assert.ErrorContains(t, answer(":0\r\n:7\r\n:7\r\n", "0", ""), "not what its name says", "wants take turns")
 	assert.ErrorContains(t, answer(":0\r\n:0\r\n:1\r\n", "0"), "not what its name says", "the last reply of many")
 	assert.ErrorContains(t, answer("$-1\r\n", "PONG"), "not what its name says")
-}
-
-func TestReadingRepliesAllocatesNothing(t *testing.T) {
-	reply := "*4\r\n$7\r\nlimited\r\n:1\r\n$4\r\nrule\r\n:-1\r\n"
-	source := strings.NewReader(strings.Repeat(reply, 1001))
-	in := bufio.NewReader(source)
-	assert.Zero(t, testing.AllocsPerRun(1000, func() { _, _ = readReply(in, "1", "limited") }))
 }

@@ -5,14 +5,11 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"redis-throttle/bench/internal/must"
 )
 
 // sample is a run, and two entrants with their figures.
@@ -58,17 +55,6 @@ Not measured: CL.LIMIT: the server has no CL.LIMIT
 `, out.String())
 }
 
-func TestAContenderWithoutFiguresHasNoRow(t *testing.T) {
-	s := section{"Memory", []column{{"bytes", metricBytesOneCall, []cell{median}}}}
-	assert.NotContains(t, sectionTable(s, sample().Contenders).Render(), baseline)
-}
-
-func TestNumbersShowThreeDigitsOrSo(t *testing.T) {
-	for v, want := range map[float64]string{0.047: "0.05", 1.234: "1.23", 12.34: "12.3", 123.4: "123", 5252: "5252", 45678: "46k", 2e6: "2000k"} {
-		assert.Equal(t, want, number(v))
-	}
-}
-
 func TestARunLeavesItsFiguresTablesAndCharts(t *testing.T) {
 	o := options{Out: t.TempDir()}
 	bench := sample()
@@ -107,21 +93,4 @@ func TestARunLeavesItsFiguresTablesAndCharts(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, &again))
 	assert.Equal(t, bench, again, "nothing is lost in the file")
-}
-
-func TestTheFrontPagesChartHasAtMostEightBars(t *testing.T) {
-	all := append(slices.Clone(contenders), must.Get(parsePeers("one.so:CL.THROTTLE two.so:CL.THROTTLE"))...)
-	for _, list := range [][]contender{all, contenders, all[:10]} {
-		few := headline(list)
-		assert.LessOrEqual(t, len(few), 8)
-		assert.Equal(t, baseline, few[0].Name)
-	}
-	assert.Len(t, headline(contenders), 8, "all of the names are those of contenders")
-	var peers int
-	for _, c := range headline(all) {
-		if c.Group == groupPeer {
-			peers++
-		}
-	}
-	assert.Positive(t, peers)
 }

@@ -26,7 +26,3 @@ func TestInfoIsFieldsOfAllSections(t *testing.T) {
 	_, err = server.ParseInfo("cmdstat_get:calls=many\r\n").CommandStats("get")
 	assert.Error(t, err)
 }
-
-func TestValkeyGoesByItsOwnName(t *testing.T) {
-	assert.Equal(t, "Valkey 9.1.2", server.ParseInfo("redis_version:7.2.4\r\nvalkey_version:9.1.2\r\n").Version())
-}

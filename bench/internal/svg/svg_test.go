@@ -17,8 +17,6 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-var colours = regexp.MustCompile(`#[0-9A-F]{6}`)
-
 // drawn is a picture with all that charts have, for light pages and for dark ones.
 func drawn(t *testing.T) (light, dark string) {
 	t.Helper()
@@ -66,14 +64,4 @@ func TestPicturesNeedNoFont(t *testing.T) {
 			}
 		}
 	}
-}
-
-// No colour of the light picture is left in the dark one.
-func TestEveryColourHasOneForDarkPages(t *testing.T) {
-	light, dark := drawn(t)
-	for _, colour := range colours.FindAllString(light, -1) {
-		assert.NotEqual(t, colour, darkened(colour))
-		assert.NotContains(t, dark, colour)
-	}
-	assert.Contains(t, dark, "#0D1117")
 }
