@@ -10,6 +10,7 @@ from flask import Blueprint, Flask, Response, request
 from flask_limiter import Limiter
 
 import redis_throttle.limits  # noqa: F401 registers the storage
+from recipes import ADMIN, ANN, BOB, PRO, STRATEGIES, Requests, get, storages
 from servers import Server
 
 Setup = Callable[[Flask, Limiter], None]
@@ -88,14 +89,6 @@ def logged_only(app: Flask, limiter: Limiter) -> None:
     app.register_error_handler(429, lambda error: ("hello anyway", 200))
 
 
-ANN, BOB, ADMIN, PRO = ({"X-User": name} for name in ("ann", "bob", "admin", "pro"))
-Requests = list[tuple[str, str, dict[str, str]]]
-
-
-def get(*headers: dict[str, str], path: str = "/") -> Requests:
-    return [("GET", path, each) for each in headers]
-
-
 RECIPES: dict[str, tuple[Setup, Requests, list[int]]] = {
     "several limits of a route": (several_limits, get(ANN, ANN, ANN, BOB, BOB, BOB), [200, 200, 429, 200, 200, 429]),
     "a limit of everybody above that of each": (stacked, get(ANN, ANN, BOB, BOB, BOB), [200, 200, 200, 200, 429]),
@@ -112,11 +105,11 @@ RECIPES: dict[str, tuple[Setup, Requests, list[int]]] = {
 }
 
 
-@pytest.mark.parametrize("strategy", ["fixed-window", "moving-window", "sliding-window-counter"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("name", RECIPES)
 def test_what_gets_through_is_that_of_the_storages_of_limits(server: Server, name: str, strategy: str) -> None:
     setup, requests, expected = RECIPES[name]
-    for uri in ("memory://", server.url, f"throttle+{server.url}"):
+    for uri in storages(server):
         app = Flask("recipes")
         setup(app, Limiter(user, app=app, storage_uri=uri, strategy=strategy))
         with app.test_client() as client:
@@ -142,7 +135,7 @@ def free() -> str:
 
 
 def test_defaults_hold_where_a_route_has_no_limit_of_its_own(server: Server) -> None:
-    for uri in ("memory://", server.url, f"throttle+{server.url}"):
+    for uri in storages(server):
         app = Flask("defaults")
         limiter = Limiter(user, app=app, storage_uri=uri, default_limits=["1/hour"], application_limits=["5/hour"])
         route(app, "/", page)
