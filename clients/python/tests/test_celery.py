@@ -237,11 +237,33 @@ def test_answers_are_checked_when_a_task_is_defined(options: dict[str, object], 
         Celery("nothing").task(base=LimitedTask, lazy=False, **options)(mail)
 
 
-def worker(n: int, folder: pathlib.Path, environment: dict[str, str], concurrency: int = 4) -> subprocess.Popen[bytes]:
+@pytest.mark.parametrize(("answer", "runs"), [("allow", True), ("raise", False), ("open", None)])
+def test_answers_may_come_from_the_annotations_of_the_app(answer: str, runs: bool | None) -> None:
+    """As limits and all attributes of a task may."""
+    from celery import Celery
+
+    from redis_throttle import OutageError, rate
+    from redis_throttle.celery import LimitedTask
+
+    app = Celery("nothing", set_as_current=False)
+    app.conf.update(throttle_url="redis://127.0.0.1:1", task_annotations={"mail": {"throttle_outage": answer, "throttle_limits": rate(5, "1s")}})
+
+    @app.task(base=LimitedTask, name="mail")  # type: ignore[untyped-decorator]
+    def mail() -> str:
+        return "sent"
+
+    if runs:
+        assert mail() == "sent"
+    else:
+        with pytest.raises(ValueError if runs is None else OutageError, match="throttle_outage must be" if runs is None else None):
+            mail()
+
+
+def worker(n: int, folder: pathlib.Path, environment: dict[str, str], concurrency: int = 4, *more: str) -> subprocess.Popen[bytes]:
     with open(folder / f"log{n}", "w") as log:
         return subprocess.Popen(
             [sys.executable, "-W", "ignore", "-m", "celery", "-A", "tasks", "worker", "--pool", "threads", "--concurrency", str(concurrency),
-             "-n", f"w{n}@%h", "--loglevel", "warning", "--without-gossip", "--without-mingle"],
+             "-n", f"w{n}@%h", "--loglevel", "warning", "--without-gossip", "--without-mingle", *more],
             cwd=folder, env=environment, stderr=log, stdout=log)
 
 

@@ -57,6 +57,6 @@ async def test_what_gets_through_is_that_of_the_storages_of_limits(server: Serve
         limiter = kinds[strategy](storage)
         assert [await act(limiter, *one) for one in acts] == expected, uri
         of = getattr(storage, "limiter", None) or getattr(getattr(storage, "bridge", storage), "storage", None)
-        close = getattr(of, "aclose", None) or getattr(of, "close", lambda: None)
+        close: Any = getattr(of, "aclose", None) or getattr(of, "close", lambda: None)
         if inspect.isawaitable(closing := close()):
             await closing

@@ -61,15 +61,31 @@ class LimitedTask(Task):
     """A task that has to ask again comes back up to so much later than it could run, so that tasks do not come back together."""
 
     _throttle: Limiter | None = None
-    _undecided = Undecided("deny", "deny", "raise")
+    _answers: tuple[tuple[Answer, Answer, Answer], Undecided] | None = None
 
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Check the answers, which a task may have from its class or from the arguments of its decorator."""
         super().__init_subclass__(**arguments)
-        if isinstance(cls.throttle_outage, timedelta):
+        cls._check_answers(cls.throttle_outage, cls.throttle_overload, cls.throttle_mistake)
+
+    @classmethod
+    def on_bound(cls, app: Any) -> None:
+        """Check the answers that the app's annotations may have set."""
+        super().on_bound(app)
+        cls._check_answers(cls.throttle_outage, cls.throttle_overload, cls.throttle_mistake)
+
+    @staticmethod
+    def _check_answers(*answers: Answer) -> Undecided:
+        if isinstance(answers[0], timedelta):
             raise ValueError('throttle_outage must be "allow", "deny" or "raise": throttle_pause says after which time a task comes back')
-        cls._undecided = Undecided(cls.throttle_outage, cls.throttle_overload, cls.throttle_mistake,
-                                   names=("throttle_outage", "throttle_overload", "throttle_mistake"))
+        return Undecided(*answers, names=("throttle_outage", "throttle_overload", "throttle_mistake"))
+
+    @property
+    def _undecided(self) -> Undecided:
+        answers = self.throttle_outage, self.throttle_overload, self.throttle_mistake
+        if self._answers is None or self._answers[0] != answers:
+            self._answers = answers, self._check_answers(*answers)
+        return self._answers[1]
 
     def throttle_key(self, *args: Any, **kwargs: Any) -> str:
         """Return the key for the arguments of a task: one for all of them, unless you choose otherwise."""
