@@ -6,7 +6,8 @@ import pytest
 from redis_throttle import Limiter, Remote
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from redis_throttle.asyncio import Remote as AsyncRemote
-from servers import Cluster, MadeUp, Server
+from redis_throttle.limits import AsyncThrottleStorage, ThrottleStorage
+from servers import PATIENCE, Cluster, MadeUp, Server
 
 pytest_plugins = ["redis_throttle._pytest"]
 
@@ -19,6 +20,9 @@ def _patient(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     made: list[Any] = [Limiter.from_url, AsyncLimiter.from_url, Remote.from_url, AsyncRemote.from_url]
     for function in [*(method.__func__ for method in made), Remote.__init__, AsyncRemote.__init__]:
         monkeypatch.setitem(function.__kwdefaults__, "timeout", "2s")
+    storages: list[Any] = [ThrottleStorage, AsyncThrottleStorage]
+    for storage in storages:
+        monkeypatch.setitem(storage.__init__.__kwdefaults__, "timeout", f"{PATIENCE}s")
 
 
 @pytest.fixture(scope="session")

@@ -158,7 +158,7 @@ def test_responses_have_the_fields_of_each_throttle(server: Server) -> None:
 
 
 def run_recipes(url: str) -> dict[str, Any]:
-    given = {"rate": "9/day", "requests": [], "throttle": {"URL": url}}
+    given = {"rate": "9/day", "requests": [], "throttle": {"URL": url, "TIMEOUT": "5s"}}
     ran = subprocess.run([sys.executable, "-W", "ignore", "-c", DJANGO + RECIPES, json.dumps(given)], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     return dict(json.loads(ran.stdout.splitlines()[-1]))
@@ -178,7 +178,7 @@ def test_classes_may_be_written_as_those_of_the_framework_are(server: Server) ->
 
 def run(rate: str = "2/day", requests: Any = ({},), framework: Any = None, used_up: bool = False, **throttle: Any) -> subprocess.CompletedProcess[str]:
     given = {"rate": rate, "requests": requests, "framework": framework or {}, "used_up": used_up,
-             "throttle": {"TIMEOUT": "300ms", **throttle}}
+             "throttle": {"TIMEOUT": "5s", **throttle}}
     return subprocess.run([sys.executable, "-W", "ignore", "-c", DJANGO, json.dumps(given)], capture_output=True, text=True)
 
 

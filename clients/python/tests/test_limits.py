@@ -39,8 +39,8 @@ def emptied():
 
 from pytest_lazy_fixtures import lf
 
-ours = pytest.mark.parametrize("uri, args, fixture", [pytest.param("throttle+" + URI, {}, lf("emptied"), id="throttle")])
-ours_async = pytest.mark.parametrize("uri, args, fixture", [pytest.param("async+throttle+" + URI, {}, lf("emptied"), id="throttle")])
+ours = pytest.mark.parametrize("uri, args, fixture", [pytest.param("throttle+" + URI, {"timeout": "5s"}, lf("emptied"), id="throttle")])
+ours_async = pytest.mark.parametrize("uri, args, fixture", [pytest.param("async+throttle+" + URI, {"timeout": "5s"}, lf("emptied"), id="throttle")])
 for name in ("all_storage", "moving_window_storage", "sliding_window_counter_storage"):
     setattr(tests.utils, name, ours)
     setattr(tests.utils, "async_" + name, ours_async)
@@ -49,7 +49,7 @@ import tests.test_storage, tests.aio.test_storage
 
 for module, prefix, kind in ((tests.test_storage, "", throttle.ThrottleStorage), (tests.aio.test_storage, "async+", throttle.AsyncThrottleStorage)):
     module.TestConcreteStorages.pytestmark = [pytest.mark.parametrize(
-        "uri, args, expected_instance, fixture", [pytest.param(prefix + "throttle+" + URI, {}, kind, lf("emptied"), id="throttle")])]
+        "uri, args, expected_instance, fixture", [pytest.param(prefix + "throttle+" + URI, {"timeout": "5s"}, kind, lf("emptied"), id="throttle")])]
 '''
 
 # These tests of `limits` look at the two counters that it approximates a sliding window by. This storage has an exact window.

@@ -17,10 +17,11 @@ from servers import Server, await_true, free_port
 HOOK = '''
 import os
 from redis_throttle import rate
+from redis_throttle.asyncio import Limiter
 from redis_throttle.litellm import ThrottleHook
 
-throttle = ThrottleHook(os.environ["TEST_URL"], requests=rate(6, "365d"), tokens=rate(1000, "365d"), slots=2, default_max_tokens=300,
-                        by=lambda user, data: "everybody")
+throttle = ThrottleHook(limiter=Limiter.from_url(os.environ["TEST_URL"], timeout="5s"), requests=rate(6, "365d"), tokens=rate(1000, "365d"), slots=2,
+                        default_max_tokens=300, by=lambda user, data: "everybody")
 '''
 CONFIG = '''
 model_list:

@@ -17,14 +17,14 @@ TASKS = '''
 import os
 import redis
 from celery import Celery
-from redis_throttle import rate
+from redis_throttle import Limiter, rate
 from redis_throttle.celery import LimitedTask
 
 url = os.environ["TEST_URL"]
 ran = redis.Redis.from_url(url + "/3")
 app = Celery("tasks", broker=url + "/1", backend=url + "/2")
-app.conf.update(throttle_url=url, worker_prefetch_multiplier=0, broker_connection_retry_on_startup=True)
-HOURLY, OURS = rate(1, "1h"), {"base": LimitedTask}
+app.conf.update(worker_prefetch_multiplier=0, broker_connection_retry_on_startup=True)
+HOURLY, OURS = rate(1, "1h"), {"base": LimitedTask, "throttle_limiter": Limiter.from_url(url, timeout="5s")}
 
 
 def task(name, **options):

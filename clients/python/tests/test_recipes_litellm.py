@@ -20,6 +20,7 @@ from litellm.proxy._types import UserAPIKeyAuth
 from litellm.proxy.hooks.parallel_request_limiter_v3 import _PROXY_MaxParallelRequestsHandler_v3
 from litellm.proxy.utils import InternalUsageCache
 from redis_throttle import rate
+from redis_throttle.asyncio import Limiter
 from redis_throttle.litellm import ThrottleHook
 
 url, recipes = json.loads(sys.argv[1])
@@ -46,8 +47,9 @@ async def play(hooks, limits, acts):
 
 
 def hook(number, rpm_limit=None, tpm_limit=None, max_parallel_requests=None):
-    return ThrottleHook(url, requests=rpm_limit and rate(rpm_limit, "1h"), tokens=tpm_limit and rate(tpm_limit, "1h"), slots=max_parallel_requests,
-                        prefix=f"llm{number}")
+    limiter = Limiter.from_url(url, timeout="5s")
+    return ThrottleHook(limiter=limiter, requests=rpm_limit and rate(rpm_limit, "1h"), tokens=tpm_limit and rate(tpm_limit, "1h"),
+                        slots=max_parallel_requests, prefix=f"llm{number}")
 
 
 async def main():
