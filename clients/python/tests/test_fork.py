@@ -9,36 +9,16 @@ import signal
 import subprocess
 import sys
 import threading
-import traceback
-from collections.abc import Callable
 
 import httpx
 import pytest
 
-from redis_throttle import Limiter, fixed
+from forks import ended_well, forked, held_by_a_thread
+from redis_throttle import Limiter, Remote, connect, fixed
+from redis_throttle._server.connect import AwayCluster
 from servers import PATIENCE, Cluster, Server, await_true, free_port
 
 PLENTY = fixed(1_000_000, "1d")
-
-
-def forked(*acts: Callable[[], object]) -> int:
-    """Act in a child process, which a signal ends when it hangs, and return its id."""
-    pid = os.fork()
-    if pid:
-        return pid
-    signal.alarm(int(PATIENCE))
-    try:
-        for act in acts:
-            act()
-        os._exit(0)
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(2)
-
-
-def ended_well(*pids: int) -> None:
-    assert [os.waitpid(pid, 0)[1] for pid in pids] == [0] * len(pids)
 
 
 @pytest.fixture(params=["redis", "valkey"])
@@ -92,23 +72,19 @@ def test_a_child_does_not_wait_for_locks_of_a_cluster_that_its_parent_holds(clus
         pools = [node.redis_connection.connection_pool if library == "redis" else node.valkey_connection.connection_pool for node in client.get_nodes()]
         names = ("_lock", "_fork_lock", "_initialization_lock")
         locks = [getattr(owner, name) for owner in (client, client.nodes_manager, *pools) for name in names if hasattr(owner, name)]
-        held, go = threading.Event(), threading.Event()
-
-        def hold() -> None:
-            with contextlib.ExitStack() as stack:
-                for lock in locks:
-                    stack.enter_context(lock)
-                held.set()
-                go.wait(PATIENCE)
-
-        thread = threading.Thread(target=hold)
-        thread.start()
-        held.wait(PATIENCE)
-        child = forked(lambda: limiter.limit("k", PLENTY), client.nodes_manager.initialize, limiter.close)
-        ended_well(child)
-        go.set()
-        thread.join()
+        with held_by_a_thread(locks):
+            ended_well(forked(lambda: limiter.limit("k", PLENTY), client.nodes_manager.initialize, limiter.close))
         assert limiter.limit("k", PLENTY).remaining == 1_000_000 - 3
+
+
+def test_a_child_does_not_wait_for_locks_of_a_cluster_that_was_away_at_first(cluster: Cluster, library: str) -> None:
+    late = AwayCluster(lambda: connect(cluster.url.replace("redis", library), timeout="5s"))
+    with Limiter(Remote(late)) as limiter:
+        limiter.limit("k", PLENTY)
+        with held_by_a_thread([late.nodes_manager._lock]):
+            ended_well(forked(lambda: limiter.limit("k", PLENTY), late.nodes_manager.initialize))
+        assert limiter.limit("k", PLENTY).remaining == 1_000_000 - 3
+    late.close()
 
 
 APPLICATION = """

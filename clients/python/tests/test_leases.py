@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import subprocess
 import sys
 import threading
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 import redis
 
+from forks import ended_well, forked
 from redis_throttle import Lease, LeaseLostError, LimitedError, Limiter, OutageError, Slots, rate
 from redis_throttle._held import lease as lease_module
 from redis_throttle._server.pool import pool_arguments
@@ -377,12 +377,6 @@ def test_a_child_process_repeats_its_own_releases(own_server: Server) -> None:
         await_true(lambda: all(int(own_server.do("PTTL", f"k{i}")) > 200_000 for i in range(2)), "they are extended")
         with read_only(own_server):
             leases[0].release()
-            pid = os.fork()
-            if not pid:
-                try:
-                    leases[1].release()
-                    await_true(lambda: own_server.do("EXISTS", "k1") == 0, "the child gives its slot back", patience=20)
-                finally:
-                    os._exit(0 if own_server.do("EXISTS", "k1") == 0 else 1)
-        assert os.waitpid(pid, 0)[1] == 0
+            child = forked(leases[1].release, lambda: await_true(lambda: own_server.do("EXISTS", "k1") == 0, "the child gives its slot back", patience=20))
+        ended_well(child)
         await_true(lambda: own_server.do("DBSIZE") == 0, "so does the parent", patience=20)

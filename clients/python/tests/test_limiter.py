@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -18,12 +19,14 @@ import valkey
 
 from redis_throttle import (
     Call,
+    Guard,
     Key,
     LimitedError,
     Limiter,
     MistakeError,
     OutageError,
     OverloadError,
+    Remote,
     Result,
     Slots,
     fixed,
@@ -32,6 +35,7 @@ from redis_throttle import (
     until_retry,
     window,
 )
+from redis_throttle._seam.call import one
 from redis_throttle._server import asynctransport, transport
 from redis_throttle._server.pool import pool_arguments
 from redis_throttle.asyncio import Limiter as AsyncLimiter
@@ -299,6 +303,38 @@ def test_neither_is_one_of_a_client_that_keeps_to_a_connection(made_up: MadeUp, 
     assert made_up.problems == []
 
 
+SECRET = "geheim"
+UNREADABLE = "%23 for a #"
+
+
+@pytest.mark.parametrize(("url", "says"), [
+    *((f"{scheme}://:{SECRET}{mark}{SECRET}@127.0.0.1:1", UNREADABLE) for scheme in ("redis", "rediss", "valkey", "redis+cluster", "redis+sentinel")
+      for mark in "/?#["),
+    *((f"redis://:12{mark}{SECRET}@127.0.0.1:1", UNREADABLE) for mark in "/?#"),  # would be port 12 of this machine
+    *((f"redis+unix://:{SECRET}{mark}{SECRET}@/tmp/socket", UNREADABLE) for mark in "/#"),
+    (f"redis://:{SECRET}@host\u2100:1", UNREADABLE), (f"redis://{SECRET}:{SECRET}", UNREADABLE), (f"redis://:{SECRET}@127.0.0.1:port", UNREADABLE),
+    (f"redis+cluster://:{SECRET}@127.0.0.1", "host:port"), (f"redis+cluster://:{SECRET},127.0.0.1:1", "host:port"),
+    (f"redis+cluster://:{SECRET}@", "addresses are missing"),
+    (f"redis+unix://{SECRET}@host/tmp/socket", "has no host"), ("redis+unix://tmp/socket", "has no host"),
+    (f"{SECRET}:{SECRET}@127.0.0.1:1", "scheme"), (f":{SECRET}@127.0.0.1:1", "scheme"), (f"redsi://:{SECRET}@127.0.0.1:1", "'redsi'"),
+    (f"redis+cluster://:{SECRET}@127.0.0.1:1?password={SECRET}", "password in options"), (f"redis://:{SECRET}@127.0.0.1:1/{SECRET}", "number of a database"),
+])
+def test_a_url_that_cannot_be_read_tells_nothing_of_its_password(url: str, says: str) -> None:
+    for made in (Limiter, AsyncLimiter):
+        with pytest.raises(ValueError, match=says) as raised:
+            made.from_url(url)
+        assert str(raised.value).startswith("url: ")
+        assert SECRET not in "".join(traceback.format_exception_only(raised.value))
+        assert raised.value.__suppress_context__ or raised.value.__context__ is None
+
+
+@pytest.mark.parametrize("url", [
+    "redis://", "redis://:6379", "redis://127.0.0.1", "redis://[::1]:6379/0/", "redis:///3", "redis://u:p%2F%23%3F%40@h:1", "redis://:a:b@c@h:1",
+    "redis://h:1?password=a@b", "redis+unix:///tmp/a@b", "redis+unix://:p@/tmp/a@b?db=1", "redis+sentinel://:p@a:1,b:2/m/0"])
+def test_urls_that_can_be_read(url: str) -> None:
+    Limiter.from_url(url).close()
+
+
 @pytest.mark.parametrize(("url", "says"), [
     ("redis+cluster://127.0.0.1:1?socket_timeout=5", "takes no query"), ("redis+cluster://127.0.0.1:1/3", "only database 0"),
     ("redis+sentinel://127.0.0.1:1/mymaster?db=2", "takes no query"), ("redis+sentinel://127.0.0.1:1/mymaster/two", "number of a database"),
@@ -447,6 +483,34 @@ def test_a_node_of_a_cluster_that_is_away_and_back(cluster: Cluster) -> None:
         cluster.await_agreement()
         await_true(lambda: answers(limiter), "the node is back")
         limiter.limit("node", DAY)
+
+
+@pytest.mark.parametrize("library", ["redis", "valkey"])
+def test_a_cluster_that_is_away_when_a_limiter_is_made(cluster: Cluster, library: str) -> None:
+    """An outage as any other, which a guard decides in, and which ends."""
+    url = cluster.url.replace("redis", library, 1)
+    for node in cluster.nodes:
+        node.kill()
+    try:
+        with contextlib.ExitStack() as stack:
+            stack.callback(Limiter.from_url(url).close)  # nothing is open
+            remote = stack.enter_context(Remote.from_url(url))
+            limiter = Limiter(Guard(remote, policy="local"))
+            with pytest.raises(OutageError):
+                remote.decide(one("limit", "k", (DAY,)))
+            assert limiter.limit("k", DAY).by == "local"
+            assert remote.node_of("k") == ""
+            for node in cluster.nodes:
+                node.start()
+            cluster.await_agreement()
+            await_true(lambda: limiter.limit("k", DAY).by == "server", "the cluster decides")
+            assert remote.node_of("k").endswith(f":{cluster.owner('k').port}")
+            assert remote.client.get_nodes()  # type: ignore[attr-defined]
+    finally:
+        for node in cluster.nodes:
+            if node.process.poll() is not None:
+                node.start()
+        cluster.await_agreement()
 
 
 @pytest.mark.parametrize("library", ["redis", "valkey"])

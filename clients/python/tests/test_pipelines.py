@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
 import threading
-import traceback
-from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import pytest
 
+from forks import ended_well, forked, held_by_a_thread
 from redis_throttle import Cached, Guard, Limiter, MistakeError, OutageError, fixed, rate
 from redis_throttle._server import asynctransport, transport
 from redis_throttle.asyncio import Limiter as AsyncLimiter
-from servers import PATIENCE, Server
+from servers import PATIENCE, Server, await_true
 
 PLENTY = fixed(1_000_000, "1d")
 
@@ -135,46 +133,16 @@ def test_threads_in_the_queue_end_with_it_too(own_server: Server) -> None:
         own_server.resume()
 
 
-def in_child(*acts: Callable[[], object]) -> NoReturn:
-    """Act in a process that was forked, and end it: with a signal when it hangs."""
-    signal.alarm(int(PATIENCE))
-    try:
-        for act in acts:
-            act()
-        os._exit(0)
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(2)
-
-
 @pytest.mark.parametrize("library", ["redis", "valkey"])
 def test_a_child_process_does_not_wait_for_locks_of_its_parent(server: Server, library: str) -> None:
-    """A thread of the parent holds them while it forks: it is not there in the child to free them."""
     with Limiter.from_url(server.url.replace("redis", library)) as behind:
         guard = Guard(behind, policy="local")
         limiter = Limiter(Cached(guard))
         limiter.limit("k", PLENTY)
         pool = behind.client.connection_pool
-        held, go = threading.Event(), threading.Event()
         locks = [pool._lock, pool._fork_lock, guard._lock, guard._nodes[""].breaker._lock, guard._local._lock, limiter.decider._denials._lock]  # type: ignore[attr-defined, union-attr]
-
-        def hold() -> None:
-            with contextlib.ExitStack() as stack:
-                for lock in locks:
-                    stack.enter_context(lock)
-                held.set()
-                go.wait(PATIENCE)
-
-        thread = threading.Thread(target=hold)
-        thread.start()
-        held.wait(PATIENCE)
-        pid = os.fork()
-        if not pid:
-            in_child(lambda: limiter.limit("child", PLENTY).raise_if_limited(), limiter.close)
-        assert os.waitpid(pid, 0)[1] == 0
-        go.set()
-        thread.join()
+        with held_by_a_thread(locks):
+            ended_well(forked(lambda: limiter.limit("child", PLENTY).raise_if_limited(), limiter.close))
         assert limiter.limit("k", PLENTY).remaining == 1_000_000 - 2
         assert server.do("EXISTS", "child") == 1
 
@@ -186,11 +154,7 @@ def test_a_child_process_does_not_wait_for_calls_of_its_parent(own_server: Serve
         threads = [threading.Thread(target=limiter.limit, args=("k", PLENTY)) for _ in range(4)]
         for thread in threads:
             thread.start()
-        while limiter.decider._next._transport._under_way < 2:  # type: ignore[attr-defined]
-            pass
-        pid = os.fork()
-        if not pid:
-            in_child(lambda: os.kill(own_server.process.pid, signal.SIGCONT), lambda: limiter.limit("child", PLENTY))
-        assert os.waitpid(pid, 0)[1] == 0
+        await_true(lambda: limiter.decider._next._transport._under_way == 2, "calls are under way")  # type: ignore[attr-defined]
+        ended_well(forked(lambda: os.kill(own_server.process.pid, signal.SIGCONT), lambda: limiter.limit("child", PLENTY)))
         for thread in threads:
             thread.join()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from .._seam.duration import Duration, seconds
+from .._seam.errors import translate
 
 SCHEMES = ("redis", "rediss", "redis+unix", "redis+cluster", "rediss+cluster", "redis+sentinel",
            "valkey", "valkeys", "valkey+unix", "valkey+cluster", "valkeys+cluster", "valkey+sentinel")
@@ -25,12 +26,12 @@ def connect(url: str, *, asynchronous: bool = False, timeout: Duration = "200ms"
 
     `timeout` is how long connecting may take, and an answer. A lost call is never repeated. `options` are the client library's own,
     such as `{"max_connections": 50}`, and go before `timeout`. Those of a server may also be in the query of its URL;
-    `sentinel_kwargs` are for the Sentinels, such as their `password`.
+    `sentinel_kwargs` are for the Sentinels, such as their `password`. What is no letter or digit in a name or a password is percent-encoded.
+
+    The client of a cluster for threads asks the nodes for the others here: an `OutageError` says that none can be reached.
     """
     fail_fast: dict[str, Any] = {"socket_timeout": seconds(timeout, "timeout"), "socket_connect_timeout": seconds(timeout, "timeout")}
-    parsed = urllib.parse.urlsplit(url)
-    if parsed.scheme not in SCHEMES:
-        raise ValueError(f"url: the scheme {parsed.scheme!r} is none of {', '.join(SCHEMES)}")
+    parsed = _parsed(url)
     base, _, form = parsed.scheme.partition("+")
     library = "valkey" if base.startswith("valkey") else "redis"
     module = importlib.import_module(f"{library}.asyncio" if asynchronous else library)
@@ -40,11 +41,14 @@ def connect(url: str, *, asynchronous: bool = False, timeout: Duration = "200ms"
         kind = getattr(module, name)
         options.setdefault("retry", _no_retry(library, asynchronous))
         return kind.from_url(url.replace(f"{library}+unix", "unix", 1), **options)
-    if parsed.query or parsed.fragment:
-        raise ValueError(f"url: {parsed.scheme} takes no query: give {parsed.query or parsed.fragment!r} as an option")
+    if parsed.query:
+        names = ", ".join(part.partition("=")[0] for part in parsed.query.split("&"))
+        raise ValueError(f"url: {parsed.scheme} takes no query: give {names} in options")
     if base in ("rediss", "valkeys"):
         options.setdefault("ssl", True)
     hosts = [_address(part) for part in parsed.netloc.rpartition("@")[2].split(",") if part]
+    if not hosts:
+        raise ValueError(f"url: the addresses are missing, such as {parsed.scheme}://127.0.0.1:7001,127.0.0.1:7002")
     for option in ("username", "password"):
         if getattr(parsed, option):
             options.setdefault(option, urllib.parse.unquote(getattr(parsed, option)))
@@ -54,7 +58,10 @@ def connect(url: str, *, asynchronous: bool = False, timeout: Duration = "200ms"
             raise ValueError(f"url: a cluster has only database 0, not {path!r}")
         cluster = importlib.import_module(f"{module.__name__}.cluster")
         nodes = [cluster.ClusterNode(host, port) for host, port in hosts]
-        return getattr(cluster, f"{name}Cluster")(startup_nodes=nodes, **options)
+        try:
+            return getattr(cluster, f"{name}Cluster")(startup_nodes=nodes, **options)
+        except Exception as error:  # that for threads asks the nodes for the others when it is made
+            raise translate("url", error) from error
     sentinel = importlib.import_module(f"{module.__name__}.sentinel")
     service, _, database = path.partition("/")
     if database and not database.isdecimal():
@@ -71,15 +78,89 @@ def connect(url: str, *, asynchronous: bool = False, timeout: Duration = "200ms"
 
 def sentinels_of(client: Any) -> list[Any]:
     """Return the clients with which a client asks Sentinels for its master. Closing the client leaves them open."""
-    pool = getattr(client, "connection_pool", None)
+    pool = None if isinstance(client, AwayCluster) else getattr(client, "connection_pool", None)
     return list(getattr(getattr(pool, "sentinel_manager", None), "sentinels", ()))
 
 
+class AwayCluster:
+    """A client for a cluster none of whose nodes could be reached yet. Each use of it tries to make the client, until one succeeds."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._made: list[Any] = []
+        self.then: Callable[[Any], None] = lambda made: None
+        """What is done with the client when it is made."""
+
+    @property
+    def away(self) -> bool:
+        """Whether there is no client yet."""
+        return not self._made
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._client(), name)
+
+    def _client(self) -> Any:
+        if not self._made:
+            made = self._make()
+            self._made.append(made)  # without a lock, which a child might find held: of those that threads make at once the first stays
+            if self._made[0] is made:
+                self.then(made)
+            else:
+                made.close()
+        return self._made[0]
+
+    def execute_command(self, *args: Any, **options: Any) -> Any:
+        """Send a command and return its reply."""
+        return self._client().execute_command(*args, **options)
+
+    def get_node_from_key(self, *args: Any, **options: Any) -> Any:
+        """Return the node that has a key."""
+        return self._client().get_node_from_key(*args, **options)
+
+    def close(self) -> None:
+        """Close the client, if there is one."""
+        for made in self._made:
+            made.close()
+
+
+_UNREADABLE = "url: it can't be read. In a name or a password, write %2F for a /, %3F for a ?, %23 for a #, %40 for an @ and %5B for a ["
+
+
+def _parsed(url: str) -> urllib.parse.SplitResult:
+    """Return the parts of a URL. No error repeats a part of it that may be one of a password."""
+    try:
+        parsed = urllib.parse.urlsplit(url)
+        nowhere = parsed.hostname is None
+        if "," not in parsed.netloc:
+            parsed.port  # noqa: B018  raises if it is none
+    except ValueError:
+        raise ValueError(_UNREADABLE) from None
+    if parsed.scheme not in SCHEMES:
+        scheme = f"the scheme {parsed.scheme!r}" if "://" in url else "the scheme"
+        raise ValueError(f"url: {scheme} is none of {', '.join(SCHEMES)}: write it as in redis://127.0.0.1:6379")
+    unix = parsed.scheme.endswith("+unix")
+    if unix and not nowhere:
+        raise ValueError(f"url: a Unix socket has no host: write {parsed.scheme}:///path, or {parsed.scheme}://:password@/path")
+    # A password ends the address where it has one of these, and what is left of it would be taken for a path, a query or nothing at all.
+    rest = "" if unix else parsed.path + (parsed.query if nowhere else "")
+    if parsed.fragment or "@" in rest or (unix and parsed.netloc and "@" not in parsed.netloc):
+        raise ValueError(_UNREADABLE)
+    if "+" not in parsed.scheme and parsed.path.strip("/") and not parsed.path.replace("/", "").isdecimal():
+        raise ValueError(f"url: after the address comes the number of a database, as in {parsed.scheme}://127.0.0.1:6379/0")
+    return parsed
+
+
 def _address(part: str) -> tuple[str, int]:
-    address = urllib.parse.urlsplit(f"//{part}")
-    if address.hostname is None or address.port is None:
-        raise ValueError(f"url: {part!r} is not host:port")
-    return address.hostname, address.port
+    try:
+        address = urllib.parse.urlsplit(f"//{part}")
+        host, port = address.hostname, address.port
+    except ValueError:
+        host, port = None, None
+    if host is None or port is None:
+        raise ValueError("url: each address must be host:port, such as 127.0.0.1:7001; one is not")
+    return host, port
 
 
 def _no_retry(library: str, asynchronous: bool) -> Any:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from .._seam.errors import OutageError, OverloadError, ThrottleError, library_error, translate
 from .._seam.forked import unlocked_in_children
+from .connect import AwayCluster
 from .doors import Commands, Doors
 
 
@@ -54,6 +55,8 @@ def failed(command: str, error: Exception, together: object) -> ThrottleError:
 
 def check_client(client: Any, asynchronous: bool) -> None:
     """Refuse what is no client of redis-py or valkey-py, or one of the other kind."""
+    if isinstance(client, AwayCluster):
+        return
     kind = "redis.asyncio or valkey.asyncio" if asynchronous else "redis-py or valkey-py"
     execute = getattr(client, "execute_command", None)
     if execute is None:
@@ -131,6 +134,8 @@ def most_connections(client: Any, node: Any = None) -> int:
 
 def node_of(client: Any, key: str | bytes) -> str:
     """Return the name of the node that has a key."""
+    if isinstance(client, AwayCluster) and client.away:  # it would ask for the nodes, which a call is to do, and be the only one
+        return ""
     try:
         return str(client.get_node_from_key(key).name)
     except Exception:  # the library has several for a cluster that it does not know
@@ -189,8 +194,10 @@ class Pooled:
         self.doors = doors_of(commands, asyncio.Event if asynchronous else threading.Event, self)
         if not asynchronous:  # a thread may be about to take a connection, or to ask for the nodes
             owner = client if self.cluster else self.pool
-            if owner is not None:
-                unlocked_in_children(owner, "_lock", "_fork_lock", "_initialization_lock", beside=_with_locks)
+            if isinstance(owner, AwayCluster):
+                owner.then = _unlock_in_children
+            elif owner is not None:
+                _unlock_in_children(owner)
 
     def without_module(self, key: str | bytes) -> bool:
         """Whether the server of a key is known to have no module."""
@@ -199,6 +206,10 @@ class Pooled:
     def node_of(self, key: str | bytes) -> str:
         """Return the name of the node of a cluster that has a key; nothing where there is one server, or while the cluster is unknown."""
         return node_of(self.client, key) if self.cluster else ""
+
+
+def _unlock_in_children(owner: object) -> None:
+    unlocked_in_children(owner, "_lock", "_fork_lock", "_initialization_lock", beside=_with_locks)
 
 
 def _with_locks(owner: Any) -> Iterable[object]:

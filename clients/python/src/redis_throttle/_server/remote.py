@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
 import time
 from collections.abc import Mapping
@@ -10,9 +11,9 @@ from typing import Any, cast
 
 from .._seam.call import Call
 from .._seam.duration import Duration, seconds
-from .._seam.errors import MistakeError, ThrottleError
+from .._seam.errors import MistakeError, OutageError, ThrottleError
 from .._seam.result import Result
-from .connect import connect, sentinels_of
+from .connect import AwayCluster, connect, sentinels_of
 from .doors import Commands, check
 from .polling import Pause, polling
 from .pool import Client
@@ -42,7 +43,12 @@ class Remote:
     def from_url(cls, url: str, *, timeout: Duration = "200ms", patience: Duration = "3s", commands: Commands = "auto", poll: Duration | None = None,
                  options: Mapping[str, Any] | None = None) -> Remote:
         """Return one with a client for a URL that fails fast: see `redis_throttle.connect`. Closing it closes the client."""
-        remote = cls(connect(url, timeout=timeout, options=options), timeout=timeout, patience=patience, commands=commands, poll=poll)
+        make = functools.partial(connect, url, timeout=timeout, options=options)
+        try:
+            client = make()
+        except OutageError:  # of a cluster; a client for one server connects when it is used
+            client = AwayCluster(make)
+        remote = cls(client, timeout=timeout, patience=patience, commands=commands, poll=poll)
         remote._mine = [remote.client, *sentinels_of(remote.client)]
         return remote
 
