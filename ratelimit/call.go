@@ -92,13 +92,16 @@ const (
 	// holds all of them (CL.SETTLE). Otherwise it changes nothing and is Limited. So a repeated call settles once. A key with
 	// leases has its Name alone. Result.Granted is what was charged in all, negative if units came back.
 	VerbSettle
+	// VerbReset deletes a key (DEL): its limits are full again, its bans and leases have ended. Result.Granted is -1, or 0 if there
+	// was none.
+	VerbReset
 	// VerbThrottle is VerbLimit for a single Rate by CL.THROTTLE, which redis-cell and others have, too. Times are in whole
 	// seconds, and Result.NextAfter is 0. Rate(30, time.Minute).Burst(16) is what they call a max_burst of 15.
 	VerbThrottle
 	numVerbs
 )
 
-var verbs = [numVerbs]string{"limit", "peek", "refund", "wait", "ban", "lease", "renew", "release", "settle", "throttle"}
+var verbs = [numVerbs]string{"limit", "peek", "refund", "wait", "ban", "lease", "renew", "release", "settle", "reset", "throttle"}
 
 // String is the word for v, such as "limit".
 func (v Verb) String() string {

@@ -25,7 +25,7 @@ type command struct {
 }
 
 // names are the commands of the verbs, on one key.
-var names = [numVerbs]string{"CL.LIMIT", "CL.PEEK", "CL.REFUND", "CL.WAIT", "CL.BAN", "CL.LEASE", "CL.RENEW", "CL.RELEASE", "CL.SETTLE", "CL.THROTTLE"}
+var names = [numVerbs]string{"CL.LIMIT", "CL.PEEK", "CL.REFUND", "CL.WAIT", "CL.BAN", "CL.LEASE", "CL.RENEW", "CL.RELEASE", "CL.SETTLE", "DEL", "CL.THROTTLE"}
 
 // boxed are the names as arguments, which would otherwise be allocated with each call.
 var boxed = func() (all [numVerbs]any) {
@@ -71,6 +71,9 @@ func (c *Call) command() (command, error) {
 		args = append(args, "ID", c.ID, "TTL", waitWord(key.TTL))
 	case VerbRelease:
 		cmd.args = append(args, "ID", c.ID)
+		return cmd, nil
+	case VerbReset:
+		cmd.args = args
 		return cmd, nil
 	default:
 		args = c.writeLimits(args, key.Limits)
@@ -149,7 +152,7 @@ func (c *Call) writeSeveral(cmd *command) error {
 func (c *Call) writeLimits(args []any, limits Limits) []any {
 	for i := range limits {
 		limit := &limits[i]
-		if c.Verb == VerbRefund && limit.spare != 0 { // CL.REFUND has no SPARE
+		if (c.Verb == VerbRefund || c.Verb == VerbSettle) && limit.spare != 0 { // which have no SPARE
 			plain := limit.Spare(0)
 			limit = &plain
 		}

@@ -273,7 +273,7 @@ func ExampleCall_keys() {
 			fmt.Println(err)
 			return
 		}
-		fmt.Println(result.Limited, keys[result.Key].Name)
+		fmt.Println(result.Limited, result.Key)
 	}
 	// Output:
 	// false {acme}:ann
@@ -290,7 +290,7 @@ func ExampleCall_any() {
 	providers := []ratelimit.Key{{Name: "{llm}:near", Limits: perHour}, {Name: "{llm}:far", Limits: perHour}}
 	for range 3 {
 		result, err := limiter.Decide(ctx, ratelimit.Call{Keys: providers, Cost: 1, Any: true})
-		fmt.Println(result.Limited, providers[result.Key].Name, err)
+		fmt.Println(result.Limited, result.Key, err)
 	}
 	// Output:
 	// false {llm}:near <nil>

@@ -55,6 +55,7 @@ var takes = [numVerbs]fields{
 	VerbRenew:    fieldID | fieldTTL,
 	VerbRelease:  fieldID | fieldFailed,
 	VerbSettle:   slots | fieldLimits | fieldFailed | fieldEach, // Slots and TTL may stay as they were when the leases were taken
+	VerbReset:    0,
 	VerbThrottle: units,
 }
 

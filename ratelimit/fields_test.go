@@ -67,6 +67,7 @@ func TestAFieldThatAVerbDoesNotTakeIsRefused(t *testing.T) {
 		ratelimit.VerbBan:      {takes: "Ban"},
 		ratelimit.VerbRenew:    {has: []string{"ID", "TTL"}},
 		ratelimit.VerbRelease:  {has: []string{"ID"}, takes: "Failed", mute: "Failed"},
+		ratelimit.VerbReset:    {},
 		ratelimit.VerbSettle:   {has: []string{"ID"}, takes: "Limits Slots TTL Failed Each", mute: "Slots TTL Failed"},
 		ratelimit.VerbLease:    {has: slots}, // the rest goes over a connection of its own
 	} {

@@ -104,16 +104,8 @@ func (l Limit) Offset(d time.Duration) Limit {
 	return l.worded()
 }
 
-// In is l, a Fixed of whole days, weeks, months or years, that goes by the clocks of loc instead of UTC.
-// The location needs a name of the IANA database, as time.LoadLocation gives it.
-func (l Limit) In(loc *time.Location) Limit {
-	if loc == nil {
-		return l.Zone("nil")
-	}
-	return l.Zone(loc.String())
-}
-
-// Zone is In for the name of a zone, such as "Europe/Berlin".
+// Zone is l, a Fixed of whole days, weeks, months or years, that goes by the clocks of a zone instead of UTC. Its name is in the IANA
+// database, such as "Europe/Berlin". For a time.Location it is Zone(location.String()).
 func (l Limit) Zone(name string) Limit {
 	l.zone = name
 	return l.worded()

@@ -248,7 +248,10 @@ func TestRepliesAreReadByPosition(t *testing.T) {
 	} {
 		got, err := ratelimit.New(answers{c.reply}, ratelimit.Options{}).Limit(t.Context(), "k", limits, 1)
 		assert.NoError(t, err)
-		c.want.By = "server"
+		c.want.Key, c.want.By = "k", "server"
+		if c.want.Shadowed {
+			c.want.ShadowKey = "k"
+		}
 		assert.Equal(t, c.want, got)
 	}
 }

@@ -180,6 +180,12 @@ func (l *Limiter) Ban(ctx context.Context, key string, d time.Duration) (time.Du
 	return result.Lasts, err
 }
 
+// Reset deletes a key (DEL): its limits are full again, its bans and leases have ended. It returns whether there was one.
+func (l *Limiter) Reset(ctx context.Context, key string) (bool, error) {
+	result, err := l.Decide(ctx, Call{Verb: VerbReset, Keys: []Key{{Name: key}}})
+	return result.Granted != 0, err
+}
+
 // ErrNoModule is the error of a server that does not know the command and takes no function or script for it either, or whose module does
 // not know one of its words, such as version 0.1.0. It is also that of a call that waits where only the module can make it wait.
 var ErrNoModule = errors.New("the server has no throttle.so, or its version is too old")
@@ -231,7 +237,7 @@ func (c *Call) answer(cmd *command, reply any, err error) (result Result, _ erro
 
 // send sends cmd to where its key is, as what the server there has.
 func (r *remote) send(ctx context.Context, cmd *command) (any, error) {
-	return r.doors.Send(ctx, &doors.Command{Args: cmd.args, Key: int(cmd.key), Charges: cmd.charges})
+	return r.doors.Send(ctx, &doors.Command{Args: cmd.args, Key: int(cmd.key), Charges: cmd.charges, Plain: cmd.name == names[VerbReset]})
 }
 
 func newCmd(ctx context.Context, cmd *command) *redis.Cmd {

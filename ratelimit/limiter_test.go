@@ -94,6 +94,14 @@ func TestTheVerbsInShort(t *testing.T) {
 	require.NoError(t, err)
 	assert.EqualValues(t, 3, units, "how many came back")
 
+	for granted, wanted := range map[int64]bool{-1: true, 0: false} {
+		n.result = ratelimit.Result{Granted: granted}
+		found, err := l.Reset(t.Context(), "a")
+		require.NoError(t, err)
+		assert.Equal(t, ratelimit.Call{Verb: ratelimit.VerbReset, Keys: []ratelimit.Key{{Name: "a"}}}, n.call)
+		assert.Equal(t, wanted, found, "whether there was a key")
+	}
+
 	n.result = ratelimit.Result{Limited: true, RetryAfter: time.Second}
 	result, err := l.Wait(t.Context(), "a", limits, 1)
 	require.ErrorIs(t, err, ratelimit.ErrLimited, "an act that waits has what it waits for, or an error")

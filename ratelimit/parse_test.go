@@ -50,9 +50,9 @@ func TestTextThatIsNoLimitIsRefused(t *testing.T) {
 		_, err := ratelimit.ParseLimits(text)
 		assert.ErrorContains(t, err, want, text)
 	}
-	assert.Error(t, ratelimit.Limits{ratelimit.FixedMonths(1, 1).In(nil)}.Validate())
-	assert.Error(t, ratelimit.Limits{ratelimit.FixedMonths(1, 1).In(time.Local)}.Validate())
-	assert.NoError(t, ratelimit.Limits{ratelimit.FixedMonths(1, 1).In(time.UTC)}.Validate())
+	assert.Error(t, ratelimit.Limits{ratelimit.FixedMonths(1, 1).Zone("nil")}.Validate())
+	assert.Error(t, ratelimit.Limits{ratelimit.FixedMonths(1, 1).Zone("Local")}.Validate())
+	assert.NoError(t, ratelimit.Limits{ratelimit.FixedMonths(1, 1).Zone("UTC")}.Validate())
 }
 
 // String is the inverse of ParseLimits.

@@ -17,10 +17,12 @@ const Never time.Duration = -1
 type Result struct {
 	// Limited says that the call was denied; with VerbRenew and VerbSettle, that the lease had lapsed.
 	Limited bool
-	// Key is the index in Call.Keys of the key that decided, was charged or is banned. Rule is the index in its Limits of
-	// the limit that decided: of a denied call the one with the longest wait, otherwise the one with the fewest units
-	// left. Of a banned key it is 0, since Limit is that of the first limit then.
-	Key, Rule int
+	// Key is the name of the key that decided, was charged or is banned, and KeyIndex its place in Call.Keys.
+	Key      string
+	KeyIndex int
+	// Rule is the index in that key's Limits of the limit that decided: of a denied call the one with the longest wait,
+	// otherwise the one with the fewest units left. Of a banned key it is 0, since Limit is that of the first limit then.
+	Rule int
 	// Banned says that the call was denied because its key is banned, whatever its limits
 	// would say. ResetAfter and NextAfter are the rest of the ban, RetryAfter
 	// is the longer of that and the wait for the limits. VerbThrottle cannot tell, and leaves it
@@ -49,11 +51,14 @@ type Result struct {
 	// units that were taken for several calls at once. "local" is this process, while there was no server. "policy" is nobody:
 	// the call was let through or refused because there was no server. The server knows only of "server" and "batch".
 	By string
-	// Shadowed says that a Limit with Shadow would have denied the call: the first one is Shadow, in the Limits of ShadowKey.
-	Shadowed          bool
-	Shadow, ShadowKey int
+	// Shadowed says that a Limit with Shadow would have denied the call. The first one is at the index Shadow in the Limits of
+	// the key ShadowKey, whose place in Call.Keys is ShadowKeyIndex.
+	Shadowed       bool
+	Shadow         int
+	ShadowKey      string
+	ShadowKeyIndex int
 	// Each is the outcome for each limit by itself, in the order of the call, if Call.Each asks for it: Limited says
-	// whether this limit alone would have denied the call. Limit, Remaining, RetryAfter, ResetAfter, Key and Rule are set.
+	// whether this limit alone would have denied the call. Limit, Remaining, RetryAfter, ResetAfter, Key, KeyIndex and Rule are set.
 	Each []Result
 }
 
@@ -97,7 +102,7 @@ func (c *Call) result(name string, reply any) (r Result, err error) {
 		var ms int64
 		ms, err = parseInteger(reply)
 		r.Lasts = times(ms, time.Millisecond)
-	case VerbRelease:
+	case VerbRelease, VerbReset:
 		r.Granted, err = parseInteger(reply)
 		r.Granted = -r.Granted
 	case VerbLease, VerbRenew:
@@ -111,7 +116,21 @@ func (c *Call) result(name string, reply any) (r Result, err error) {
 		return Result{}, err
 	}
 	r.By = "server"
+	if len(c.Keys) > 0 {
+		c.nameKeys(&r)
+	}
 	return r, nil
+}
+
+// nameKeys sets the names of the keys that r has the places of.
+func (c *Call) nameKeys(r *Result) {
+	r.Key = c.Keys[r.KeyIndex].Name
+	if r.Shadowed {
+		r.ShadowKey = c.Keys[r.ShadowKeyIndex].Name
+	}
+	for i := range r.Each {
+		r.Each[i].Key = c.Keys[r.Each[i].KeyIndex].Name
+	}
 }
 
 // parseThrottle reads the reply of CL.THROTTLE to a call for cost units.
@@ -180,17 +199,17 @@ func (c *Call) parseCompact(reply any, several bool) (Result, error) {
 		return Result{}, fmt.Errorf("the reply is %v, whose rule is none of the %d limits", reply, rules)
 	}
 	if !r.Banned {
-		r.Key, r.Rule = c.place(int(n[limitRule] - 1))
+		r.KeyIndex, r.Rule = c.place(int(n[limitRule] - 1))
 	}
 	if r.Shadowed {
-		r.ShadowKey, r.Shadow = c.place(int(n[limitShadow] - 1))
+		r.ShadowKeyIndex, r.Shadow = c.place(int(n[limitShadow] - 1))
 	}
 	if several {
 		key := int(n[mlimitKey]) - 1
-		if key < 0 || key >= len(c.Keys) || (!r.Banned && key != r.Key) {
+		if key < 0 || key >= len(c.Keys) || (!r.Banned && key != r.KeyIndex) {
 			return Result{}, fmt.Errorf("the reply is %v, whose key is not that of its rule", reply)
 		}
-		r.Key = key
+		r.KeyIndex = key
 	}
 	return r, c.parseEach(&r, elements)
 }
@@ -215,7 +234,7 @@ func (c *Call) parseEach(r *Result, elements []any) error {
 		if each.Limited {
 			each.RetryAfter = times(n[eachRetryAfterMs], time.Millisecond)
 		}
-		each.Key, each.Rule = c.place(i)
+		each.KeyIndex, each.Rule = c.place(i)
 		r.Each[i] = each
 	}
 	return nil
@@ -260,7 +279,7 @@ func (c *Call) parseSettle(reply any) (Result, error) {
 		return Result{}, fmt.Errorf("the reply is %v, whose rule is none of the %d limits", reply, c.rules())
 	}
 	if n[settleRule] > 0 {
-		r.Key, r.Rule = c.place(int(n[settleRule] - 1))
+		r.KeyIndex, r.Rule = c.place(int(n[settleRule] - 1))
 	}
 	return r, c.parseEach(&r, elements)
 }

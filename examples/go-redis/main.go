@@ -180,7 +180,7 @@ func request(ctx context.Context, limiter *ratelimit.Limiter, user string) error
 	case err != nil:
 		return err
 	case result.Limited:
-		fmt.Printf("%s: limited by %s\n", user, keys[result.Key].Name)
+		fmt.Printf("%s: limited by %s\n", user, result.Key)
 	default:
 		fmt.Printf("%s: allowed\n", user)
 	}

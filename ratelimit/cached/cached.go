@@ -15,7 +15,7 @@ import (
 
 // Options configure New. The zero Options are a good default.
 type Options struct {
-	// Denials is how many are remembered at most: 10,000 when it is 0. A denial takes some 400 bytes, however long its
+	// Denials is how many are remembered at most: 10,000 when it is 0. A denial takes some 450 bytes, however long its
 	// key. When there are more, those used least recently are forgotten, and the server is asked again.
 	Denials int
 	// MaxAge is how long a denial is remembered at most: 10 s when it is 0. After that long, units that were returned by
@@ -31,7 +31,7 @@ type Options struct {
 // remembered. Allowed calls, errors, denials that no waiting ends (Never), all verbs but VerbLimit, and calls
 // that charge a denied call (charge.Strict, charge.Force) or take slots go to the server.
 //
-// A refund, a ban and a settlement that pass through make it forget their keys. Of those in other processes it learns
+// A refund, a ban, a settlement and a reset that pass through make it forget their keys. Of those in other processes it learns
 // nothing until MaxAge is over: it may be too strict for that long. A raised limit is a different limit and has no denials. The
 // server does not count denials that Cached answers, so INFO and CL.TOP show fewer.
 //
@@ -100,5 +100,9 @@ func rememberable(call *ratelimit.Call) bool {
 }
 
 func givesBack(v ratelimit.Verb) bool {
-	return v == ratelimit.VerbRefund || v == ratelimit.VerbBan || v == ratelimit.VerbSettle
+	switch v {
+	case ratelimit.VerbRefund, ratelimit.VerbBan, ratelimit.VerbSettle, ratelimit.VerbReset:
+		return true
+	}
+	return false
 }

@@ -42,3 +42,47 @@ func TestEachLimitOfARememberedDenialIsCountedDown(t *testing.T) {
 		}
 	})
 }
+
+// denyingSecond denies a call by its second key, and would have by the shadow of the first.
+type denyingSecond struct{}
+
+func (denyingSecond) Decide(_ context.Context, c ratelimit.Call) (ratelimit.Result, error) {
+	return ratelimit.Result{
+		Limited: true, RetryAfter: time.Hour, Key: c.Keys[1].Name, KeyIndex: 1, Shadowed: true, ShadowKey: c.Keys[0].Name, By: "server",
+		Each: []ratelimit.Result{{Key: c.Keys[0].Name}, {Key: c.Keys[1].Name, KeyIndex: 1}},
+	}, nil
+}
+
+// A remembered denial names the keys that the server's did, and the first caller's is left as it was.
+func TestARememberedDenialNamesItsKeys(t *testing.T) {
+	t.Parallel()
+	c := cached.New(denyingSecond{}, cached.Options{})
+	call := callOn("a", 1)
+	call.Keys, call.Each = append(call.Keys, callOn("b", 1).Keys...), true
+	var results []ratelimit.Result
+	for range 3 {
+		result, err := c.Decide(t.Context(), call)
+		require.NoError(t, err)
+		results = append(results, result)
+	}
+	for i, result := range results {
+		assert.Equal(t, i > 0, result.By == "cache")
+		assert.Equal(t, []string{"b", "a"}, []string{result.Key, result.ShadowKey}, i)
+		assert.Equal(t, []string{"a", "b"}, []string{result.Each[0].Key, result.Each[1].Key}, i)
+	}
+}
+
+// A key that was reset has its whole limit again.
+func TestAResetForgetsDenials(t *testing.T) {
+	t.Parallel()
+	c := cached.New(denyingEach{}, cached.Options{})
+	var by []string
+	for _, call := range []ratelimit.Call{
+		callOn("k", 1), callOn("k", 1), {Verb: ratelimit.VerbReset, Keys: []ratelimit.Key{{Name: "k"}}}, callOn("k", 1),
+	} {
+		result, err := c.Decide(t.Context(), call)
+		require.NoError(t, err)
+		by = append(by, result.By)
+	}
+	assert.Equal(t, []string{"server", "cache", "server", "server"}, by)
+}

@@ -13,7 +13,7 @@
 // server replied ends the outage: it is there, whatever it says.
 //
 // The policy decides what is new: limits, peeks, waits, leases and admissions. Nobody stands in line meanwhile: with Local, a wait is limited where a
-// limit would be. What is about the state on the server fails with the outage: refunds, bans, and the renewal, release and settlement of
+// limit would be. What is about the state on the server fails with the outage: refunds, bans, resets, and the renewal, release and settlement of
 // leases that the server granted. Leases that Local granted are renewed, released and settled in this process, also when the server
 // is back. The server is asked as well, as the same ID may hold a lease there. It knows nothing of the others, and grants all of its
 // slots beside them until they end.
@@ -286,13 +286,21 @@ func (g *Guard) applyPolicy(ctx context.Context, b *breaker, call ratelimit.Call
 	}
 	switch g.o.Policy {
 	case Open:
-		return ratelimit.Result{By: "policy"}, nil
+		return ratelimit.Result{Key: firstOf(&call), By: "policy"}, nil
 	case Closed:
-		return ratelimit.Result{Limited: true, RetryAfter: b.untilRetry(), By: "policy"}, nil
+		return ratelimit.Result{Limited: true, Key: firstOf(&call), RetryAfter: b.untilRetry(), By: "policy"}, nil
 	case Local:
 		return g.local.decideByPart(context.WithoutCancel(ctx), call, b.untilRetry())
 	}
 	return ratelimit.Result{}, outage
+}
+
+// firstOf is the name of the first key of a call.
+func firstOf(call *ratelimit.Call) string {
+	if len(call.Keys) == 0 {
+		return ""
+	}
+	return call.Keys[0].Name
 }
 
 // leased renews, releases or settles leases that were taken in this process, also when the server is back. ok is false for all other

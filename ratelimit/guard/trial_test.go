@@ -168,7 +168,7 @@ func TestALocalLeaseOutlastsTheOutage(t *testing.T) {
 		}
 		assert.Equal(t, ratelimit.Result{Granted: -1, By: "server"}, ask(ratelimit.VerbRelease, "of both"))
 		released := ask(ratelimit.VerbRelease, "mine")
-		assert.Equal(t, ratelimit.Result{Granted: -1, By: "local"}, released)
+		assert.Equal(t, ratelimit.Result{Key: "s", Granted: -1, By: "local"}, released)
 		assert.Equal(t, ratelimit.Result{By: "server"}, ask(ratelimit.VerbRelease, "mine"), "it is over")
 
 		f.set(func() { f.away = true })

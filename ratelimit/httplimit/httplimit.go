@@ -167,7 +167,7 @@ func (m *middleware) responds(w http.ResponseWriter, r *http.Request, next http.
 	case m.Denied != nil:
 		m.Denied(w, r, result)
 	default:
-		writeProblem(w, http.StatusTooManyRequests, policies[result.Key].Name(result.Rule), result.Banned)
+		writeProblem(w, http.StatusTooManyRequests, policies[result.KeyIndex].Name(result.Rule), result.Banned)
 	}
 	return true
 }
@@ -180,11 +180,11 @@ func (m *middleware) setFields(h http.Header, r *http.Request, policies []*field
 	for _, p := range policies {
 		p.AddPolicy(h, partition)
 	}
-	policies[result.Key].AddLimit(h, result, partition)
+	policies[result.KeyIndex].AddLimit(h, result, partition)
 	if result.Limited && result.RetryAfter != ratelimit.Never {
 		field.SetRetryAfter(h, result.RetryAfter)
 	}
-	if result.Limited || !policies[result.Key].Hidden(result.Rule) { // nothing left of a Shadow is no reason to hold back
+	if result.Limited || !policies[result.KeyIndex].Hidden(result.Rule) { // nothing left of a Shadow is no reason to hold back
 		setXRateLimit(h, m.XRateLimit, result, time.Now())
 	}
 }

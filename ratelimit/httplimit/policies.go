@@ -30,7 +30,7 @@ func SetFields(h http.Header, policies []*Policies, result ratelimit.Result) {
 	for _, p := range policies {
 		p.field.AddPolicy(h, "")
 	}
-	policies[result.Key].field.AddLimit(h, &result, "")
+	policies[result.KeyIndex].field.AddLimit(h, &result, "")
 	if result.Limited && result.RetryAfter != ratelimit.Never {
 		field.SetRetryAfter(h, result.RetryAfter)
 	}
@@ -39,8 +39,8 @@ func SetFields(h http.Header, policies []*Policies, result ratelimit.Result) {
 // WriteProblem answers a request that was limited with a status, most often 429, and a problem document (RFC 9457).
 func WriteProblem(w http.ResponseWriter, status int, policies []*Policies, result ratelimit.Result) {
 	name := ""
-	if !result.Banned && result.By != "policy" && result.Key < len(policies) {
-		name = policies[result.Key].field.Name(result.Rule)
+	if !result.Banned && result.By != "policy" && result.KeyIndex < len(policies) {
+		name = policies[result.KeyIndex].field.Name(result.Rule)
 	}
 	writeProblem(w, status, name, result.Banned)
 }

@@ -116,7 +116,7 @@ func (d Decision) Policy() string {
 	if d.Err != nil || d.Result.By == "policy" || d.Result.Banned {
 		return ""
 	}
-	return d.name(d.Result.Key, d.Result.Rule)
+	return d.name(d.Result.KeyIndex, d.Result.Rule)
 }
 
 // Shadowed is the name of the limit that would have denied the call if it were enforced (Limit.Shadow), "" where
@@ -125,7 +125,7 @@ func (d Decision) Shadowed() string {
 	if d.Err != nil || !d.Result.Shadowed {
 		return ""
 	}
-	return d.name(d.Result.ShadowKey, d.Result.Shadow)
+	return d.name(d.Result.ShadowKeyIndex, d.Result.Shadow)
 }
 
 func (d Decision) name(key, rule int) string {

@@ -75,7 +75,7 @@ func TestRequestsAreServedDuringAnOutage(t *testing.T) {
 
 func TestAMonthEndsWhereTheCustomerIs(t *testing.T) {
 	berlin, _ := time.LoadLocation("Europe/Berlin")
-	quota := ratelimit.Limits{ratelimit.FixedMonths(1000, 1).In(berlin)}
+	quota := ratelimit.Limits{ratelimit.FixedMonths(1000, 1).Zone("Europe/Berlin")}
 	limiter := ratelimittest.New(t)
 	limiter.SetTime(time.Date(2026, 3, 31, 23, 59, 0, 0, berlin))
 	for i, limited := range []bool{false, true, false} {

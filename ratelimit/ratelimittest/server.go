@@ -117,7 +117,9 @@ func (s *server) begin(ctx context.Context, noted *record, args []any) (*pending
 	case failing:
 		return nil, outcome{err: p.fault.err}
 	case withoutModule:
-		return nil, outcome{err: unknown(args)}
+		if !deletes(args) {
+			return nil, outcome{err: unknown(args)}
+		}
 	case hanging:
 		kept := s.block(p)
 		s.hung = append(s.hung, kept)
@@ -160,6 +162,9 @@ func (s *server) execute(args []any) (out outcome, waiter embedded.Waiter) {
 		s.bytes = appendWord(s.bytes, arg)
 		s.words = append(s.words, s.bytes[from:len(s.bytes):len(s.bytes)])
 	}
+	if deletes(args) {
+		return s.del(args[1]), 0
+	}
 	reply := s.host.Do(embedded.Call{NowNs: s.clock.wallNs(), MayBlock: true, Words: s.words})
 	if reply.Waiter != 0 {
 		return outcome{}, reply.Waiter
@@ -167,6 +172,21 @@ func (s *server) execute(args []any) (out outcome, waiter embedded.Waiter) {
 	out = outcomeOf(&reply)
 	s.wake()
 	return out, 0
+}
+
+// deletes says whether a command is that of VerbReset, which every server has.
+func deletes(args []any) bool { return len(args) == 2 && args[0] == "DEL" }
+
+// del deletes a key.
+func (s *server) del(key any) outcome {
+	name := string(appendWord(nil, key))
+	there := s.host.Get(s.clock.wallNs(), 0, name) != nil
+	if !there {
+		return outcome{reply: int64(0)}
+	}
+	s.host.Delete(0, name)
+	s.wake()
+	return outcome{reply: int64(1)}
 }
 
 // seen is what the caller sees of an outcome.

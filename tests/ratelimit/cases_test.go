@@ -76,7 +76,7 @@ type exchange struct {
 
 var tableVerbs = map[string]ratelimit.Verb{
 	"limit": ratelimit.VerbLimit, "peek": ratelimit.VerbPeek, "refund": ratelimit.VerbRefund, "wait": ratelimit.VerbWait, "ban": ratelimit.VerbBan,
-	"lease": ratelimit.VerbLease, "renew": ratelimit.VerbRenew, "release": ratelimit.VerbRelease, "settle": ratelimit.VerbSettle,
+	"lease": ratelimit.VerbLease, "renew": ratelimit.VerbRenew, "release": ratelimit.VerbRelease, "settle": ratelimit.VerbSettle, "reset": ratelimit.VerbReset,
 }
 
 func (c tableCall) mode() charge.Mode {
@@ -173,9 +173,9 @@ func lengthOf(t *testing.T, text string) time.Duration {
 // fieldsOf is a result as the table has it; those that are 0, false or empty are left out.
 func fieldsOf(r ratelimit.Result) map[string]any {
 	fields := map[string]any{
-		"limited": r.Limited, "key": r.Key, "rule": r.Rule, "banned": r.Banned, "limit": r.Limit, "remaining": r.Remaining,
+		"limited": r.Limited, "key": r.KeyIndex, "rule": r.Rule, "banned": r.Banned, "limit": r.Limit, "remaining": r.Remaining,
 		"retry_after_ms": ms(r.RetryAfter), "reset_after_ms": ms(r.ResetAfter), "next_after_ms": ms(r.NextAfter), "granted": r.Granted,
-		"wait_ms": ms(r.Wait), "lasts_ms": ms(r.Lasts), "shadowed": r.Shadowed, "shadow": r.Shadow, "shadow_key": r.ShadowKey,
+		"wait_ms": ms(r.Wait), "lasts_ms": ms(r.Lasts), "shadowed": r.Shadowed, "shadow": r.Shadow, "shadow_key": r.ShadowKeyIndex,
 	}
 	var each []any
 	for _, e := range r.Each {
@@ -190,6 +190,18 @@ func fieldsOf(r ratelimit.Result) map[string]any {
 		fields["each"] = each
 	}
 	return fields
+}
+
+// assertNamed says that r names the keys that it has the places of.
+func assertNamed(t *testing.T, c tableCall, r ratelimit.Result) {
+	t.Helper()
+	assert.Equal(t, c.Keys[r.KeyIndex].Name, r.Key)
+	if r.Shadowed {
+		assert.Equal(t, c.Keys[r.ShadowKeyIndex].Name, r.ShadowKey)
+	}
+	for _, each := range r.Each {
+		assertNamed(t, c, each)
+	}
 }
 
 func ms(d time.Duration) int64 {
@@ -226,6 +238,7 @@ func TestCasesOfAllLanguages(t *testing.T) {
 				assert.NotContains(t, err.Error(), "'"+c.Call.Keys[0].Name+"'", "a key in an error")
 			} else if assert.NoError(t, err) {
 				requireSame(t, c.Result, fieldsOf(result))
+				assertNamed(t, c.Call, result)
 			}
 			m.mu.Lock()
 			defer m.mu.Unlock()
@@ -245,6 +258,7 @@ func TestSessionsOfAllLanguages(t *testing.T) {
 				for number, step := range session.Steps {
 					result := calls.Ask(t, limiter, step.Call.call(t))
 					requireFields(t, step.Result, fieldsOf(result), fmt.Sprintf("step %d", number+1))
+					assertNamed(t, step.Call, result)
 				}
 			})
 		}

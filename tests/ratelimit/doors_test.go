@@ -360,6 +360,9 @@ func TestEveryVerbWithoutTheModule(t *testing.T) {
 		{Verb: ratelimit.VerbRenew, Keys: []ratelimit.Key{{Name: "g", TTL: time.Minute}}, ID: "x"},
 		{Verb: ratelimit.VerbRelease, Keys: []ratelimit.Key{{Name: "g"}}, ID: "x"},
 		{Keys: key("h", ratelimit.Limits{ratelimit.Rate(0, day)})},
+		{Verb: ratelimit.VerbReset, Keys: []ratelimit.Key{{Name: "a"}}},
+		{Verb: ratelimit.VerbReset, Keys: []ratelimit.Key{{Name: "a"}}},
+		{Keys: key("a", limits)},
 	}
 	limiters := map[string]*ratelimit.Limiter{
 		"module": limiterOn(withModule.Client(), &log, 0), "library": limiterOn(functionsToo.Client(), &log, 0),

@@ -2,6 +2,7 @@ package ratelimit_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,6 +50,9 @@ func everyVerb(prefix string) []ratelimit.Call {
 		calls.Release(jobs.Name, "a"),
 		{Keys: []ratelimit.Key{{Name: prefix + "tokens", Limits: tokens}, jobs}, ID: "d"},
 		{Verb: ratelimit.VerbSettle, Keys: []ratelimit.Key{{Name: prefix + "tokens", Limits: ratelimit.Limits{tokens[0].Used(4)}}, {Name: jobs.Name}}, ID: "d"},
+		{Verb: ratelimit.VerbReset, Keys: []ratelimit.Key{{Name: k}}},
+		calls.On(k, limits),
+		{Verb: ratelimit.VerbReset, Keys: []ratelimit.Key{{Name: prefix + "nothing"}}},
 	}
 }
 
@@ -101,8 +105,9 @@ func TestEveryVerbGetsThroughEveryLayer(t *testing.T) {
 	}
 }
 
-// steady is r without what the time of the call decides, and where it was decided.
+// steady is r without what the time of the call decides, where it was decided, and the prefix of its key.
 func steady(r ratelimit.Result) ratelimit.Result {
+	_, r.Key, _ = strings.Cut(r.Key, ":")
 	r.By, r.Each = "", nil
 	r.RetryAfter, r.ResetAfter, r.NextAfter, r.Wait = r.RetryAfter.Round(day), r.ResetAfter.Round(day), 0, 0
 	r.Lasts = r.Lasts.Round(time.Minute)

@@ -44,6 +44,7 @@ func TestTheUserOfThePageSufficesForTheGoClient(t *testing.T) {
 		"Wait":      errorOf(limiter.Decide(ctx, calls.InLine("rl:l", five, time.Second))),
 		"LimitKeys": errorOf(limiter.Decide(ctx, calls.OnKeys(keys))),
 		"LimitAny":  errorOf(limiter.Decide(ctx, calls.OnKeys(keys, calls.Any))),
+		"Reset":     errorOf(limiter.Reset(ctx, "rl:r")),
 		"Ban":       errorOf(limiter.Ban(ctx, "rl:x", time.Second)),
 		"Leases":    errorOf(leases.List(ctx, client, "rl:j", 5)),
 	} {

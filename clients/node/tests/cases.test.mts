@@ -38,7 +38,7 @@ function callOf({ verb, keys, upto, strict, force, max_wait, ban_after, ...optio
     ...(max_wait !== undefined && { maxWait: max_wait }),
     verb,
     several,
-    keys: keys.map(({ limits, ...key }): Key => (limits ? { ...key, limits: limits.map((limit) => new Limit(limit)) } : { ...key, leased: verb !== 'ban' })),
+    keys: keys.map(({ limits, ...key }): Key => (limits ? { ...key, limits: limits.map((limit) => new Limit(limit)) } : { ...key, leased: verb !== 'ban' && verb !== 'reset' })),
   }
 }
 

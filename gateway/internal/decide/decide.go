@@ -308,7 +308,7 @@ func (r *request) spread(group []part, result ratelimit.Result, look bool) {
 		p.result, each = each[:n], each[n:]
 		p.charged = !result.Limited && !look && p.hits > 0 && result.By != "local" // what this process granted is no unit of Redis
 		s := p.status(look)
-		if result.Banned && result.Key == i {
+		if result.Banned && result.KeyIndex == i {
 			s.Over, s.Shadow, s.Remaining, s.RetryAfter = true, false, 0, result.RetryAfter
 		}
 		r.note(p, s)

@@ -94,6 +94,7 @@ func (d *Denials) Remember(id ID, result ratelimit.Result, asked, answered time.
 		return
 	}
 	result.By = "cache"
+	result = named(result, nil)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.byCall.Put(id, denial{result, asked, answered, asked.Add(min(result.RetryAfter, d.maxAge))})
@@ -111,7 +112,29 @@ func (d *Denials) Recall(id ID, keys []ratelimit.Key, now time.Time) (ratelimit.
 		d.byCall.Delete(id)
 		return ratelimit.Result{}, false
 	}
-	return after(found.result, now.Sub(found.answered)), true
+	return named(after(found.result, now.Sub(found.answered)), keys), true
+}
+
+// named is r with the names of the keys that it has the places of, or without names if keys is nil: a denial that is remembered holds none,
+// so that a long key takes no memory.
+func named(r ratelimit.Result, keys []ratelimit.Key) ratelimit.Result {
+	name := func(i int) string {
+		if i < len(keys) {
+			return keys[i].Name
+		}
+		return ""
+	}
+	r.Key = name(r.KeyIndex)
+	if r.Shadowed {
+		r.ShadowKey = name(r.ShadowKeyIndex)
+	}
+	if keys == nil {
+		r.Each = slices.Clone(r.Each) // the caller has them, too; those that are recalled are copies
+	}
+	for i := range r.Each {
+		r.Each[i].Key = name(r.Each[i].KeyIndex)
+	}
+	return r
 }
 
 func (d *Denials) isForgotten(asked time.Time, keys []ratelimit.Key) bool {

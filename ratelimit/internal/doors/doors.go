@@ -91,6 +91,7 @@ type Command struct {
 	Args    []any
 	Key     int  // the place of the first key in Args
 	Charges bool // the command must not be sent again when its reply got lost
+	Plain   bool // every server has the command, with the module or without
 }
 
 // New returns the doors of client. outage tells whether an error means that a server does not decide now.
@@ -112,6 +113,9 @@ const mostTries = 5
 
 // Send sends a call that does not wait, and returns the reply.
 func (d *Doors) Send(ctx context.Context, call *Command) (any, error) {
+	if call.Plain {
+		return d.process(ctx, call.Args, call.Key, call.Charges)
+	}
 	lacking := false // the server has just said that it has no module
 	if d.Only == Module || (d.Only == Auto && !d.others.Load()) {
 		reply, err := d.process(ctx, call.Args, call.Key, call.Charges)
