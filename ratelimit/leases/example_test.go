@@ -39,6 +39,30 @@ func ExampleTake() {
 	// all 2 slots are taken
 }
 
+// A request to a language model: its tokens by an estimate, and one of two slots; then what was used.
+func ExampleDoAdmitted() {
+	ctx := context.Background()
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	defer client.Close()
+	limiter := ratelimit.New(client, ratelimit.Options{})
+
+	perDay := ratelimit.Fixed(100_000, 24*time.Hour)
+	call := ratelimit.Call{Keys: []ratelimit.Key{
+		{Name: "{7}:tokens", Limits: ratelimit.Limits{perDay.Take(1200)}},
+		{Name: "{7}:running", Slots: 2, TTL: time.Minute},
+	}}
+	err := leases.DoAdmitted(ctx, limiter, call, func(ctx context.Context, a *leases.Admission) error {
+		fmt.Println("asking", ctx.Err()) // pass ctx to the work
+		a.Used("{7}:tokens", 734)
+		return nil
+	})
+	left, _ := limiter.Peek(ctx, "{7}:tokens", ratelimit.Limits{perDay}, 1)
+	fmt.Println(err, left.Remaining)
+	// Output:
+	// asking <nil>
+	// <nil> 99266
+}
+
 // Which exports run, and how many callers wait.
 func ExampleList() {
 	ctx := context.Background()

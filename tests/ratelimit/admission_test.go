@@ -2,6 +2,7 @@ package ratelimit_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -60,6 +61,49 @@ func TestAnAdmissionWhoseReplyIsLostIsRepeatedAndChargedOnce(t *testing.T) {
 		assert.Contains(t, s.Info("commandstats")[lost.stats], fmt.Sprintf("calls=%d,", lost.sent), lost.call.ID)
 		assert.Equal(t, lost.left, remaining(t, s, "tokens", tokens), lost.call.ID)
 	}
+}
+
+// The server charges what was used, whether the work succeeds or not, and knows the lease by the ID of the admission.
+func TestAnAdmissionChargesWhatWasUsed(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	client := s.Client()
+	l := ratelimit.New(client, ratelimit.Options{})
+	tokens := ratelimit.Limits{ratelimit.Fixed(5000, 365*day)}
+	broken := errors.New("broken")
+	for _, c := range []struct {
+		id   string
+		used []int64
+		ends error
+		left int64
+	}{{"less", []int64{200}, nil, 4800}, {"nothing said", nil, nil, 3600}, {"more, and an error", []int64{2000}, broken, 1600}, {"none", []int64{0}, nil, 1600}} {
+		call := admission(c.id)
+		call.Keys[0].Limits[0] = call.Keys[0].Limits[0].Spare(9) // which CL.SETTLE has no word for
+		err := leases.DoAdmitted(t.Context(), l, call, func(_ context.Context, a *leases.Admission) error {
+			held, err := leases.List(t.Context(), client, "running", 10)
+			require.NoError(t, err)
+			require.Len(t, held.Leases, 1)
+			assert.Equal(t, c.id, held.Leases[0].ID)
+			if c.used != nil {
+				a.Used("tokens", c.used...)
+			}
+			return c.ends
+		})
+		require.ErrorIs(t, err, c.ends)
+		assert.Equal(t, c.left, remaining(t, s, "tokens", tokens), c.id)
+		held, err := leases.List(t.Context(), client, "running", 10)
+		require.NoError(t, err)
+		assert.Zero(t, held.Held, c.id)
+	}
+	// A slot that is gone is an error at the end, and the estimate stays.
+	err := leases.DoAdmitted(t.Context(), l, admission("gone"), func(_ context.Context, a *leases.Admission) error {
+		a.Used("tokens", 0)
+		found, err := l.Reset(t.Context(), "running")
+		assert.True(t, found)
+		return err
+	})
+	require.ErrorIs(t, err, leases.ErrLost)
+	assert.EqualValues(t, 400, remaining(t, s, "tokens", tokens))
 }
 
 func TestGroupsOfCallersTakeTurnsAndPrioritiesComeFirst(t *testing.T) {

@@ -6,7 +6,10 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import path from 'node:path'
 import { describe, test } from 'node:test'
-import { clientAddress, Limit, type LimitFields, type Limiter, makeResult, MistakeError, OutageError, OverloadError, type Result } from 'redis-throttle'
+import {
+  clientAddress, type Denied, LeaseLostError, Limit, LimitedError, type LimitFields, type Limiter, makeResult, MistakeError, OutageError, OverloadError, type Result,
+  type ThrottleError,
+} from 'redis-throttle'
 import { rateLimit } from 'redis-throttle/express'
 import { root } from './servers.mjs'
 
@@ -112,6 +115,16 @@ const undecided = read<{
 }>('undecided.json')
 
 const errors: Record<string, Error> = { outage: new OutageError('away'), overload: new OverloadError('busy'), mistake: new MistakeError('wrong') }
+
+test('errors have the codes of all languages', () => {
+  const { codes } = read<{ codes: Record<string, string> }>('undecided.json')
+  const lost = new LeaseLostError()
+  const limited = new LimitedError(makeResult({ limited: true, retryAfterMs: 1 }) as Denied)
+  const found = Object.entries({ ...errors, limited, 'lease lost': lost }).map(([kind, error]) => [kind, (error as ThrottleError).code])
+  const { interrupted, ...all } = codes
+  assert.deepEqual(Object.fromEntries(found), all)
+  assert.equal(interrupted, 'INTERRUPTED') // of Go and Java: a caller that leaves has the error of its signal here
+})
 
 describe('a request that could not be decided', () => {
   for (const [kind, error] of Object.entries(errors)) {

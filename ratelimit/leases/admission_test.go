@@ -1,0 +1,243 @@
+package leases_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/charge"
+	"redis-throttle/ratelimit/leases"
+)
+
+// prompt is an admission of a request, its tokens and a slot.
+func prompt(id string) ratelimit.Call {
+	return ratelimit.Call{ID: id, Keys: []ratelimit.Key{
+		{Name: "requests", Limits: ratelimit.Limits{ratelimit.Rate(60, time.Minute)}},
+		{Name: "tokens", Limits: ratelimit.Limits{ratelimit.Rate(1000, time.Minute).Take(200).Spare(9), ratelimit.Fixed(5000, time.Hour)}},
+		{Name: "running", Slots: 4, TTL: time.Minute},
+	}}
+}
+
+func admitted() (ratelimit.Result, error) {
+	return ratelimit.Result{Key: "tokens", KeyIndex: 1, Granted: 200, By: "server"}, nil
+}
+
+func settled() (ratelimit.Result, error) { return ratelimit.Result{By: "server"}, nil }
+
+func lapsed() (ratelimit.Result, error) { return ratelimit.Result{Limited: true, By: "server"}, nil }
+
+// used is what a settlement says of the limits of a key, as ParseLimits reads them.
+func used(settle ratelimit.Call, key string) string {
+	for _, k := range settle.Keys {
+		if k.Name == key {
+			return k.Limits.String()
+		}
+	}
+	return "not named"
+}
+
+// What was used is charged in place of the estimate, once, however the work ends. What nothing was said of stays as it was.
+func TestAnAdmissionSettlesItself(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	for rule, c := range map[string]struct {
+		work   func(*leases.Admission) error
+		tokens string
+		ends   error
+		says   string
+		panics any
+	}{
+		"by nothing":           {work: func(*leases.Admission) error { return nil }, tokens: "not named"},
+		"by one number":        {work: func(a *leases.Admission) error { a.Used("tokens", 734); return nil }, tokens: "RATE 1000/1m TAKE 200 USED 734 SPARE 9; FIXED 5000/1h TAKE 1 USED 734"},
+		"by one for each":      {work: func(a *leases.Admission) error { a.Used("tokens", 7, 8); return nil }, tokens: "RATE 1000/1m TAKE 200 USED 7 SPARE 9; FIXED 5000/1h TAKE 1 USED 8"},
+		"by the last word":     {work: func(a *leases.Admission) error { a.Used("tokens", 7); a.Used("tokens", 0); return nil }, tokens: "RATE 1000/1m TAKE 200 USED 0 SPARE 9; FIXED 5000/1h TAKE 1 USED 0"},
+		"after an error":       {work: func(a *leases.Admission) error { a.Used("tokens", 7); return broken }, tokens: "RATE 1000/1m TAKE 200 USED 7 SPARE 9; FIXED 5000/1h TAKE 1 USED 7", ends: broken},
+		"after a panic":        {work: func(a *leases.Admission) error { a.Used("tokens", 7); panic("torn") }, tokens: "RATE 1000/1m TAKE 200 USED 7 SPARE 9; FIXED 5000/1h TAKE 1 USED 7", panics: "torn"},
+		"by itself before":     {work: func(a *leases.Admission) error { return a.Settle(context.Background()) }, tokens: "not named"},
+		"by a key it has not":  {work: func(a *leases.Admission) error { a.Used("running", 1); return nil }, tokens: "not named", says: "Used names a key that the admission has no limits of"},
+		"by too many numbers":  {work: func(a *leases.Admission) error { a.Used("tokens", 1, 2, 3); return nil }, tokens: "not named", says: "one for each of its 2, not 3"},
+		"by no number":         {work: func(a *leases.Admission) error { a.Used("tokens"); return nil }, tokens: "not named", says: "one for each of its 2, not 0"},
+		"by a negative number": {work: func(a *leases.Admission) error { a.Used("tokens", -1); return nil }, tokens: "not named", says: "-1, are negative"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &script{answers: map[ratelimit.Verb][]step{ratelimit.VerbLimit: {admitted}, ratelimit.VerbRenew: {settled}, ratelimit.VerbSettle: {settled, lapsed}}}
+			var err error
+			run := func() {
+				err = leases.DoAdmitted(t.Context(), s, prompt("a"), func(ctx context.Context, a *leases.Admission) error {
+					assert.Equal(t, "a", a.ID())
+					assert.Equal(t, "tokens", a.Result().Key)
+					require.NoError(t, ctx.Err())
+					time.Sleep(5 * time.Minute) // the slots are renewed
+					require.NoError(t, ctx.Err())
+					return c.work(a)
+				})
+			}
+			if c.panics != nil {
+				require.PanicsWithValue(t, c.panics, run, rule)
+			} else {
+				run()
+			}
+			switch {
+			case c.says != "":
+				require.ErrorContains(t, err, c.says, rule)
+			case c.ends != nil:
+				require.ErrorIs(t, err, c.ends, rule)
+			default:
+				require.NoError(t, err, rule)
+			}
+			assert.Equal(t, 3*time.Second, s.of(ratelimit.VerbLimit)[0].Keys[2].TTL, "until somebody knows of it")
+			assert.Equal(t, time.Minute, s.of(ratelimit.VerbRenew)[0].Keys[0].TTL)
+			settlements := s.of(ratelimit.VerbSettle)
+			require.Len(t, settlements, 1, rule)
+			assert.Equal(t, "a", settlements[0].ID)
+			assert.Equal(t, c.tokens, used(settlements[0], "tokens"), rule)
+			assert.Equal(t, "not named", used(settlements[0], "requests"), rule)
+			assert.Empty(t, used(settlements[0], "running"), rule)
+		})
+	}
+}
+
+// A shadow that the call exceeded was not charged, so nothing of it comes back.
+func TestAShadowThatWasNotChargedIsNotSettled(t *testing.T) {
+	t.Parallel()
+	for exceeded, want := range map[bool]string{true: "FIXED 9/1h TAKE 0 USED 0 SHADOW", false: "FIXED 9/1h TAKE 3 USED 5 SHADOW"} {
+		synctest.Test(t, func(t *testing.T) {
+			each := func() (ratelimit.Result, error) {
+				return ratelimit.Result{By: "server", Shadowed: exceeded, Each: []ratelimit.Result{{Limited: exceeded}, {KeyIndex: 1}}}, nil
+			}
+			s := &script{answers: map[ratelimit.Verb][]step{ratelimit.VerbLimit: {each}, ratelimit.VerbRenew: {settled}, ratelimit.VerbSettle: {settled}}}
+			a, err := leases.Admit(t.Context(), s, ratelimit.Call{Cost: 3, Keys: []ratelimit.Key{
+				{Name: "tried", Limits: ratelimit.Limits{ratelimit.Fixed(9, time.Hour).Shadow()}}, {Name: "running", Slots: 1, TTL: time.Minute},
+			}})
+			require.NoError(t, err)
+			assert.True(t, s.of(ratelimit.VerbLimit)[0].Each)
+			assert.Empty(t, a.Result().Each, "nobody has asked for it")
+			a.Used("tried", 5)
+			require.NoError(t, a.Settle(t.Context()))
+			assert.Equal(t, want, used(s.of(ratelimit.VerbSettle)[0], "tried"))
+		})
+	}
+}
+
+// A slot that somebody else may have is an error at the end of the work, whatever the work returns.
+func TestWorkUnderAnAdmissionLearnsThatItIsLost(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	for rule, c := range map[string]struct {
+		renewal, settlement step
+		ctx                 error
+	}{
+		"as soon as a renewal says so": {lapsed, lapsed, leases.ErrLost},
+		"when it settles":              {settled, lapsed, nil},
+	} {
+		for _, result := range []error{nil, broken} {
+			synctest.Test(t, func(t *testing.T) {
+				s := &script{answers: map[ratelimit.Verb][]step{ratelimit.VerbLimit: {admitted}, ratelimit.VerbRenew: {c.renewal}, ratelimit.VerbSettle: {c.settlement}}}
+				err := leases.DoAdmitted(t.Context(), s, prompt(""), func(ctx context.Context, a *leases.Admission) error {
+					time.Sleep(2 * time.Minute)
+					assert.Equal(t, c.ctx, context.Cause(ctx), rule)
+					return result
+				})
+				require.ErrorIs(t, err, leases.ErrLost, rule)
+				assert.Equal(t, result != nil, errors.Is(err, broken), rule)
+			})
+		}
+	}
+}
+
+// Nobody waits for a server that is away: the admission is settled when it is back.
+func TestASettlementThatMeetsAnOutageIsRepeated(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{answers: map[ratelimit.Verb][]step{ratelimit.VerbLimit: {admitted}, ratelimit.VerbRenew: {settled}, ratelimit.VerbSettle: {lost, lost, settled}}}
+		began := time.Now()
+		require.NoError(t, leases.DoAdmitted(t.Context(), s, prompt("a"), func(_ context.Context, a *leases.Admission) error {
+			a.Used("tokens", 7)
+			return nil
+		}))
+		assert.Equal(t, began, time.Now())
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		settlements := s.of(ratelimit.VerbSettle)
+		require.Len(t, settlements, 3)
+		for _, settlement := range settlements {
+			assert.Equal(t, settlements[0], settlement)
+		}
+	})
+}
+
+// What may have been taken, without that anybody knows, is given back: all of it.
+func TestAnAdmissionWhoseReplyIsLostIsGivenBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{answers: map[ratelimit.Verb][]step{ratelimit.VerbLimit: {lost}, ratelimit.VerbSettle: {lapsed, lost, settled}}}
+		_, err := leases.Admit(t.Context(), s, prompt("a"))
+		require.ErrorIs(t, err, io.EOF)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		settlements := s.of(ratelimit.VerbSettle)
+		require.Len(t, settlements, 3, "until it is found, or was not found twice")
+		for _, settlement := range settlements {
+			assert.Equal(t, "RATE 60/1m TAKE 1 USED 0", used(settlement, "requests"))
+			assert.Equal(t, "RATE 1000/1m TAKE 200 USED 0 SPARE 9; FIXED 5000/1h TAKE 1 USED 0", used(settlement, "tokens"))
+		}
+	})
+}
+
+// An admission that is taken again under its ID is not given back by what is left of the first try.
+func TestAnAdmissionThatIsTakenAgainIsNotGivenBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{answers: map[ratelimit.Verb][]step{ratelimit.VerbLimit: {lost, admitted}, ratelimit.VerbRenew: {settled}, ratelimit.VerbSettle: {lost}}}
+		_, err := leases.Admit(t.Context(), s, prompt("a"))
+		require.ErrorIs(t, err, io.EOF)
+		time.Sleep(time.Second)
+		before := len(s.of(ratelimit.VerbSettle))
+		require.Positive(t, before, "it is being given back")
+		for range 2 {
+			_, err = leases.Admit(t.Context(), s, prompt("a"))
+			require.NoError(t, err)
+		}
+		time.Sleep(time.Minute)
+		assert.Len(t, s.of(ratelimit.VerbSettle), before)
+	})
+}
+
+// The policy of a guard lets calls through that no server knows of.
+func TestAnAdmissionByAPolicyHasNothingToSettle(t *testing.T) {
+	t.Parallel()
+	s := &script{answers: map[ratelimit.Verb][]step{ratelimit.VerbLimit: {func() (ratelimit.Result, error) { return ratelimit.Result{By: "policy"}, nil }}}}
+	require.NoError(t, leases.DoAdmitted(t.Context(), s, prompt("a"), func(_ context.Context, a *leases.Admission) error {
+		a.Used("tokens", 7)
+		return nil
+	}))
+	assert.Len(t, s.calls, 1)
+}
+
+func TestWhatIsNoAdmissionIsRefused(t *testing.T) {
+	t.Parallel()
+	for want, change := range map[string]func(*ratelimit.Call){
+		"an admission is a call with VerbLimit, not wait": func(c *ratelimit.Call) { c.Verb = ratelimit.VerbWait },
+		"needs a key with Slots and a TTL":                func(c *ratelimit.Call) { c.Keys = c.Keys[:2] },
+		"takes neither Any nor MaxWait nor charge.UpTo":   func(c *ratelimit.Call) { c.Charge = charge.UpTo },
+		"neither Any nor MaxWait":                         func(c *ratelimit.Call) { c.Any = true },
+		"nor MaxWait":                                     func(c *ratelimit.Call) { c.MaxWait = time.Second },
+		"the TTL 1ns is shorter than a millisecond":       func(c *ratelimit.Call) { c.Keys[2].TTL = 1 },
+	} {
+		s, call := &script{}, prompt("a")
+		change(&call)
+		_, err := leases.Admit(t.Context(), s, call)
+		require.ErrorContains(t, err, want)
+		assert.Empty(t, s.calls, want)
+	}
+	s := &script{answers: map[ratelimit.Verb][]step{ratelimit.VerbLimit: {lapsed}}}
+	err := leases.DoAdmitted(t.Context(), s, prompt(""), func(context.Context, *leases.Admission) error { return io.EOF })
+	require.ErrorIs(t, err, ratelimit.ErrLimited, "nothing is done")
+}
