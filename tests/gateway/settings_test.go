@@ -84,6 +84,23 @@ func TestSettingsThatMakeNoSenseAreRefused(t *testing.T) {
 	assert.Equal(t, "data", string(text))
 }
 
+// An address that holds a password is refused at the start: errors about it would repeat it.
+func TestAPasswordInAnAddressIsToldNowhere(t *testing.T) {
+	t.Parallel()
+	for _, env := range [][]string{
+		{"REDIS_URL=redis://:se/geheim@host:6379"},
+		{"REDIS_URL=redis://:se:geheim@et@host:port"},
+		{"REDIS_URL=:geheim@host:6379"},
+		{"REDIS_URL=redis://:geheim@host:6379,host:6380", "REDIS_TYPE=CLUSTER"},
+		{"REDIS_URL=:geheim@host:6379", "REDIS_TYPE=CLUSTER"},
+		{"REDIS_URL=mymaster,redis://:geheim@host:26379", "REDIS_TYPE=SENTINEL"},
+	} {
+		out := fails(t, env...)
+		assert.Contains(t, out, "REDIS_URL", env)
+		assert.NotContains(t, out, "geheim", env)
+	}
+}
+
 // Variables of upstream that mean nothing here are named at the start, and the names of its log levels are known.
 func TestVariablesOfUpstreamAreKnown(t *testing.T) {
 	t.Parallel()

@@ -49,12 +49,17 @@ func credentials(text string) (user, password string) {
 // address reads where Redis is. A path is a Unix socket.
 func (r *Redis) address(o *redis.UniversalOptions) (err error) {
 	o.Addrs = strings.Split(r.URL, ",")
+	isURL := strings.ToUpper(r.Type) == "SINGLE" && strings.Contains(r.URL, "://")
+	isPath := r.SocketType == "unix" || strings.HasPrefix(r.URL, "/")
+	if !isURL && !isPath && (strings.Contains(r.URL, "@") || strings.Contains(r.URL, "://")) { // errors about addresses repeat them
+		return errors.New("REDIS_URL must be host:port, or for CLUSTER and SENTINEL several of them: a password goes into REDIS_AUTH, and only a SINGLE server has a URL")
+	}
 	switch strings.ToUpper(r.Type) {
 	case "SINGLE":
 		switch {
 		case len(o.Addrs) != 1:
 			return errors.New("REDIS_URL names several servers: REDIS_TYPE is CLUSTER or SENTINEL then")
-		case strings.Contains(r.URL, "://"):
+		case isURL:
 			parsed, err := redis.ParseURL(r.URL)
 			if err != nil {
 				return errors.New("REDIS_URL is no URL of Redis, such as redis://host:6379, rediss:// or unix:///path") // it may hold a password
