@@ -194,20 +194,24 @@ local TEXT = {
 
 local CLOCKS, read_clocks -- of time zones, at the end of the file
 
--- A library that is being loaded has no standard functions; they are bound when one of its functions first runs. "unpack" is that of
--- struct from here on.
-local function unpack_table(t, from) return unpack(t, from) end
+-- A library that is being loaded has no standard functions; they are bound when one of its functions first runs.
+-- "unpack" is that of struct from here on.
+local function unpack_table(t, from, to) return unpack(t, from, to) end
 local byte, char, find, match, sub, rep, upper, lower, gsub, format, concat, floor, huge, pack, unpack, bxor, call, try
 
---------------------------------------------------------------------------------------------------------------------------------
--- Numbers. An instant has 64 bits, and a number of Lua is exact below 2^53. So a call is decided in plain numbers if all its
--- times, seen from now, are short; otherwise in wide ones: seconds, and nanoseconds below a second. The formulas are the same for
--- both, and none mixes them. Whatever is short but not short enough sets "long", and the call is decided once more.
+--------------------------------------------------------------------------------------------------------------------
+-- Numbers. An instant has 64 bits, and a number of Lua is exact below 2^53. So a call is decided in plain numbers if
+-- all its times, seen from now, are short; otherwise in wide ones: seconds, and nanoseconds below a second. The
+-- formulas are the same for both, and none mixes them. Whatever is short but not short enough sets "long", and the
+-- call is decided once more.
 
 local EXACT = 2 ^ 53 - 1 -- the highest number of units
 local WORD = 2 ^ 32 -- a number of 64 bits is a high and a low word of 32
 local LARGE = 2 ^ 52 -- ns, 52 days: no plain number is kept that is not below, so that the sum of two is exact
 local LARGE_RATE = 2 ^ 51 -- and what a RATE adds up
+local MAX_S, MAX_NS = 9223372036, 854775807 -- 2^63 - 1, the last instant
+local LAST -- the same as a wide number
+local TOO_FAR = 2 ^ 40 -- seconds: longer than anything of 64 bits, and stands for all that is
 
 local Wide = {} -- the metatable of wide numbers
 
@@ -229,8 +233,6 @@ function Wide.__eq(a, b) return a.s == b.s and a.ns == b.ns end
 function Wide.__lt(a, b) return a.s < b.s or a.s == b.s and a.ns < b.ns end
 function Wide.__le(a, b) return a.s < b.s or a.s == b.s and a.ns <= b.ns end
 
-local TOO_FAR = 2 ^ 40 -- seconds: longer than anything of 64 bits, and stands for all that is
-
 -- A product with a whole number from 0 to 2^53, six decimal digits at a time, so that no step exceeds 2^53.
 function Wide.__mul(a, n)
   local s, ns, scale = 0, 0, 1e12
@@ -246,20 +248,30 @@ function Wide.__mul(a, n)
 end
 
 local function approximately(a) return a.s * 1e9 + a.ns end
+local function wide_of(n) return wide(floor(n / 1e9), n % 1e9) end
 
 local now_s, now_ns -- the clock, read once for a call
 local now_high, now_low -- the same as words; nil until they are needed
+local now -- the same as a wide number
 local is_wide, long -- how the call is decided, and whether plain numbers turned out to be too short
 local beyond -- a number of units turned out to be above EXACT
 local clocks_unknown -- a window reaches beyond the years of which the clocks of zones are known
 local zero, one -- in the numbers of the call
-local now -- the clock as a wide number, if the call is wide
-local endless -- the longest time, and the time until the last instant: 2^63 - 1, or infinite in plain numbers
-local last_instant
+local endless, last_instant -- the longest time, and that until the last instant: infinite in plain numbers
 
-local MAX_S, MAX_NS = 9223372036, 854775807 -- 2^63 - 1
+local function decide_in(wide_numbers)
+  is_wide, long, beyond, clocks_unknown = wide_numbers, false, false, false
+  now = wide(now_s, now_ns)
+  if is_wide then zero, one, endless, last_instant = wide(0, 0), wide(0, 1), LAST, LAST - now
+  else zero, one, endless, last_instant = 0, 1, huge, huge end
+end
 
--- How often b goes into a, and what is left. An estimate is wrong by a few at most if the quotient is one of units that can be counted.
+local function least(a, b) if b < a then return b end return a end
+local function most(a, b) if b > a then return b end return a end
+local function longer(a, b) return a and b and most(a, b) end -- of two times, of which false never ends
+
+-- How often b goes into a, and what is left. An estimate is wrong by a few at most if the quotient is one of units
+-- that can be counted.
 local function divide(a, b)
   local n = floor(approximately(a) / approximately(b))
   if n > EXACT then
@@ -272,31 +284,29 @@ local function divide(a, b)
   return n, rest
 end
 
-local function decide_in(wide_numbers)
-  is_wide, long, beyond, clocks_unknown = wide_numbers, false, false, false
-  if not is_wide then
-    zero, one, endless, last_instant = 0, 1, huge, huge
-    return
-  end
-  now, zero, one, endless = wide(now_s, now_ns), wide(0, 0), wide(0, 1), wide(MAX_S, MAX_NS)
-  last_instant = endless - now
-end
-
-local function least(a, b) if b < a then return b end return a end
-local function most(a, b) if b > a then return b end return a end
-
 -- How many whole units of time there are in a time.
 local function whole(ns, unit)
   if is_wide then return (divide(ns, unit)) end
   return floor(ns / unit)
 end
 
+-- What is left over where an instant is divided into stretches of a length.
+local function remainder(s, ns, length)
+  if not is_wide and length < 2 ^ 26 then return (s % length * (1e9 % length) + ns) % length end
+  local _, rest = divide(wide(s, ns), is_wide and length or wide_of(length))
+  return is_wide and rest or approximately(rest)
+end
+
+-- A time in plain numbers that is kept: what is further back is over in any case.
+local function kept_plain(ns)
+  if ns >= LARGE then long = true end
+  return most(ns, -LARGE)
+end
+
 -- The numbers of a call in those that it is decided in.
 local function from_wide(a)
   if is_wide then return a end
-  local ns = approximately(a)
-  if ns >= LARGE then long = true end
-  return most(ns, -LARGE) -- what is further back is over in any case
+  return kept_plain(approximately(a))
 end
 
 -- An instant that is so far from now, as seconds and nanoseconds since the Unix epoch.
@@ -308,13 +318,6 @@ local function instant(ns)
   local sum = now_ns + ns
   local s = floor(sum / 1e9)
   return now_s + s, sum - s * 1e9
-end
-
--- The second at the end of which an instant lies.
-local function second_after(ns)
-  local s, rest = instant(ns)
-  if rest > 0 then return s + 1 end
-  return s
 end
 
 -- The words of seconds and nanoseconds, and back.
@@ -352,16 +355,11 @@ end
 local function instant_of_words(high, low)
   if is_wide then return wide(of_words(high, low)) - now end
   find_now()
-  local ns = (high - now_high) * WORD + low - now_low
-  if ns >= LARGE then long = true end
-  return most(ns, -LARGE)
+  return kept_plain((high - now_high) * WORD + low - now_low)
 end
 
 local function words_of_instant(ns)
-  if is_wide then
-    local at = now + ns
-    return words_of(at.s, at.ns)
-  end
+  if is_wide then return words_of(instant(ns)) end
   find_now()
   local low = now_low + ns
   local carry = floor(low / WORD)
@@ -369,36 +367,34 @@ local function words_of_instant(ns)
 end
 
 local function eight_bytes(high, low) return pack('<I4I4', low, high) end
+local function wide_bytes(a) return eight_bytes(words_of(a.s, a.ns)) end
 
--- What is left over where an instant is divided into stretches of a length.
-local function remainder(s, ns, length)
-  if is_wide then
-    local _, rest = divide(wide(s, ns), length)
-    return rest
-  end
-  if length < 2 ^ 26 then return (s % length * (1e9 % length) + ns) % length end
-  local _, rest = divide(wide(s, ns), wide(floor(length / 1e9), length % 1e9))
-  return approximately(rest)
+local function read_wide(bytes, at)
+  local low, high = unpack('<I4I4', bytes, at)
+  return wide(of_words(high, low))
 end
 
-local function milliseconds(ns) -- rounded up; -1 of a time that never comes
-  if not ns then return -1 end
-  if is_wide then return ns.s * 1000 + floor((ns.ns + 999999) / 1e6) end
-  return floor((ns + 999999) / 1e6)
-end
+-- Times in whole units, rounded up; -1 of one that never comes.
+local function seconds_up(s, ns) return ns > 0 and s + 1 or s end
 
 local function seconds(ns)
   if not ns then return -1 end
-  if is_wide then return ns.ns > 0 and ns.s + 1 or ns.s end
+  if is_wide then return seconds_up(ns.s, ns.ns) end
   return floor((ns + 999999999) / 1e9)
 end
 
--- The longer of two times, of which false never ends.
-local function longer(a, b) return a and b and most(a, b) end
+local function ms_up(a) return a.s * 1000 + floor((a.ns + 999999) / 1e6) end
 
---------------------------------------------------------------------------------------------------------------------------------
--- RATE, the generic cell rate algorithm. "ahead" is by how much the TAT is later than now, nil of a full bucket. "queue" is how far
--- beyond the tolerance it was meant to be. "lifts" are the times by which reservations lifted the bucket, see gcra/lift.go.
+local function milliseconds(ns)
+  if not ns then return -1 end
+  if is_wide then return ms_up(ns) end
+  return floor((ns + 999999) / 1e6)
+end
+
+--------------------------------------------------------------------------------------------------------------------
+-- RATE, the generic cell rate algorithm. "ahead" is by how much the TAT is later than now, nil of a full bucket.
+-- "queue" is how far beyond the tolerance it was meant to be. "lifts" are the times by which reservations lifted the
+-- bucket, see gcra/lift.go.
 
 local Rate = {}
 
@@ -465,29 +461,22 @@ do
   local function settle_lifts(l)
     local lifts = l.lifts
     if not lifts then return end
-    local _, corrected = backlog(l)
-    if corrected then
-      l.lifts = nil
-      return
-    end
-    local from = l.ahead
+    local from, _, corrected = l.ahead, backlog(l)
     for _, lift in ipairs(lifts) do from = from - lift.idle - lift.charged end
-    while lifts[1] and from + lifts[1].idle <= zero do
+    while lifts[1] and (corrected or from + lifts[1].idle <= zero) do
       from = from + lifts[1].idle + lifts[1].charged
       table.remove(lifts, 1)
     end
     if not lifts[1] then l.lifts = nil end
   end
 
-  -- Remembers that the TAT is going to move on by idle and then by charged.
-  local function note_charge(l, idle, charged)
+  -- Moves the TAT on by idle, for which nothing is charged, and then by charged. A lift remembers the two.
+  local function move_on(l, ns, idle, charged)
     settle_lifts(l)
     local lifts = l.lifts
     if idle > zero and charged > zero then
-      if not lifts then
-        lifts = {}
-        l.lifts = lifts
-      end
+      lifts = lifts or {}
+      l.lifts = lifts
       if #lifts == 4 then -- the two oldest become one
         local oldest = table.remove(lifts, 1)
         lifts[1].idle, lifts[1].charged = lifts[1].idle + oldest.idle, lifts[1].charged + oldest.charged
@@ -496,34 +485,31 @@ do
     elseif lifts then
       lifts[#lifts].charged = lifts[#lifts].charged + idle + charged
     end
+    set_backlog(l, ns + idle + charged)
+  end
+
+  -- Charges units as long as there is room for them, a part of one included.
+  local function charge_within(l, ns, room, quantity)
+    local increment = l.emission * quantity
+    if increment > room then quantity, increment = units_in_up(l, room), room end
+    if increment > zero then move_on(l, ns, zero, increment) end
+    return quantity
   end
 
   function Rate.charge(l, quantity, wait)
     local ns = backlog(l)
-    local idle, increment = most(wait - ns, zero), l.emission * quantity
-    if idle > zero or l.lifts then note_charge(l, idle, increment) end
-    set_backlog(l, ns + idle + increment)
+    move_on(l, ns, most(wait - ns, zero), l.emission * quantity)
   end
 
   function Rate.force(l, quantity)
     local ns = backlog(l)
-    local increment, room = l.emission * quantity, endless - ns
-    if increment > room then quantity, increment = units_in_up(l, room), room end
-    if l.lifts and increment > zero then note_charge(l, zero, increment) end
-    set_backlog(l, ns + increment)
-    return quantity
+    return charge_within(l, ns, endless - ns, quantity)
   end
 
   function Rate.charge_denied(l, quantity, spare)
     if spare >= l.capacity then return 0 end
     local ns = backlog(l)
-    local left = most(l.tolerance - ns - l.emission * spare, zero)
-    local increment = quantity <= l.capacity and l.emission * quantity
-    if not increment or increment > left then quantity, increment = units_in_up(l, left), left end
-    if increment == zero then return 0 end
-    if l.lifts then note_charge(l, zero, increment) end
-    set_backlog(l, ns + increment)
-    return quantity
+    return charge_within(l, ns, most(l.tolerance - ns - l.emission * spare, zero), least(quantity, l.capacity))
   end
 
   -- How much of a backlog no unit was charged for.
@@ -558,10 +544,8 @@ do
     local ns = backlog(l)
     settle_lifts(l)
     local charged = ns - idle_in(l, ns)
-    local lacks = units_in(l, charged)
-    if quantity > lacks then
-      quantity = units_in_up(l, charged)
-      ns = zero
+    if quantity > units_in(l, charged) then
+      quantity, ns = units_in_up(l, charged), zero
     else
       ns = take_off(l, ns, l.emission * quantity)
     end
@@ -582,11 +566,10 @@ do
   end
 
   -- Reads lifts, which together reach back to the epoch at most.
-  local function decode_lifts(l, state, high, low)
-    local left, lifts = wide(of_words(high, low)), {}
+  local function decode_lifts(l, state)
+    local left, lifts = read_wide(state, 1), {}
     for at = 17, #state, 16 do
-      local idle_low, idle_high, charged_low, charged_high = unpack('<I4I4I4I4', state, at)
-      local idle, charged = wide(of_words(idle_high, idle_low)), wide(of_words(charged_high, charged_low))
+      local idle, charged = read_wide(state, at), read_wide(state, at + 8)
       if idle.s + idle.ns == 0 or charged.s + charged.ns == 0 or idle > left or charged > left - idle then return false end
       left = left - idle - charged
       lifts[#lifts + 1] = { idle = from_wide(idle), charged = from_wide(charged) }
@@ -603,7 +586,7 @@ do
     if low + high == 0 then return false end
     if n > 8 then
       local queue_low, queue_high = unpack('<I4I4', state, 9)
-      if queue_high >= 2 ^ 31 or n == 16 and queue_low + queue_high == 0 or not decode_lifts(l, state, high, low) then return false end
+      if queue_high >= 2 ^ 31 or n == 16 and queue_low + queue_high == 0 or not decode_lifts(l, state) then return false end
       if queue_low + queue_high > 0 then
         l.queue = time_of_words(queue_high, queue_low)
         if not is_wide and l.queue >= LARGE then long = true end
@@ -614,10 +597,60 @@ do
   end
 end
 
---------------------------------------------------------------------------------------------------------------------------------
--- WINDOW, the sliding window of package window. Entries "first" to "last" have instants "at", seen from now, and units "of".
+--------------------------------------------------------------------------------------------------------------------
+-- What WINDOW and both kinds of FIXED have in common: they count units. "used" is how many are counted once the limit
+-- was settled, as it is before it is changed, and used_now how many would be. "ends" is the time until nothing is counted
+-- that is now, and until_free that until there are so many units more.
 
-local Window = {}
+local function counted()
+  local Kind = {}
+
+  function Kind.available(l) return most(l.count - Kind.used_now(l), 0) end
+
+  function Kind.retry(l, quantity)
+    if quantity > l.count then return false end
+    local used = Kind.used_now(l)
+    if quantity <= most(l.count - used, 0) then return zero end
+    return Kind.until_free(l, used + quantity - l.count)
+  end
+
+  function Kind.standing(l)
+    local used, reset, nxt = Kind.used_now(l), zero, zero
+    if used > 0 then reset, nxt = Kind.ends(l), Kind.until_free(l, most(used - l.count, 0) + 1) end
+    return l.count, most(l.count - used, 0), reset, nxt
+  end
+
+  function Kind.longest_wait() return endless end
+
+  function Kind.expires(l) return l.used > 0 and least(Kind.ends(l), last_instant) end
+
+  function Kind.force(l, quantity)
+    if quantity <= 0 then return 0 end
+    Kind.add(l, quantity)
+    l.used = l.used + quantity
+    if l.used > EXACT then beyond = true end
+    return quantity
+  end
+
+  function Kind.charge_denied(l, quantity, spare) return Kind.force(l, least(quantity, Kind.available(l) - spare)) end
+
+  function Kind.charge(l, quantity) Kind.force(l, least(quantity, Kind.available(l))) end
+
+  function Kind.refund(l, quantity)
+    quantity = least(quantity, l.used)
+    l.used = l.used - quantity
+    if Kind.remove then Kind.remove(l, quantity) end
+    return quantity
+  end
+
+  return Kind
+end
+
+--------------------------------------------------------------------------------------------------------------------
+-- WINDOW, the sliding window of package window. Entries "first" to "last" have instants "at", seen from now, and units
+-- "of".
+
+local Window = counted()
 local bytes_of -- how many bytes a number of two words needs
 
 do
@@ -627,24 +660,23 @@ do
     return least(ns - remainder(s, rest, l.slot) + (l.slot - one), last_instant)
   end
 
-  -- Whether an instant is later than any that a charge so far counts from: the clock was set back.
-  local function misdated(l, ns)
-    if ns <= zero then return false end
-    if not l.slot_end then l.slot_end = last_of_slot(l, zero) end
-    return ns > l.slot_end
-  end
-
-  -- The instant that units charged now count from if there are so many entries, the last of them at this instant.
-  local function count_from(l, last, entries)
-    if last and last >= zero then return last end
-    if entries < 64 then return zero end
+  local function end_of_this_slot(l)
     if not l.slot_end then l.slot_end = last_of_slot(l, zero) end
     return l.slot_end
   end
 
+  -- Whether an instant is later than any that a charge so far counts from: the clock was set back.
+  local function misdated(l, ns) return ns > zero and ns > end_of_this_slot(l) end
+
+  -- The instant that units charged now count from if there are so many entries, the last of them at this instant.
+  local function count_from(l, last, entries)
+    if last and last >= zero then return last end
+    return entries < 64 and zero or end_of_this_slot(l)
+  end
+
   -- The first entry that is still in the window, and the units from there on.
   local function live(l)
-    local first, used, at, of = l.first, l.total, l.at, l.of
+    local first, used, at, of = l.first, l.used, l.at, l.of
     while first <= l.last and zero - at[first] >= l.period do
       used = used - of[first]
       first = first + 1
@@ -668,19 +700,30 @@ do
     end
   end
 
-  local function record(l, units)
-    if l.first <= l.last then
-      local at = count_from(l, l.at[l.last], l.last - l.first + 1)
-      if at == l.at[l.last] then
-        l.of[l.last] = l.of[l.last] + units
-        return
-      end
-      if l.last - l.first == 64 then merge_oldest(l) end
-      l.last = l.last + 1
-      l.at[l.last], l.of[l.last] = at, units
+  function Window.add(l, units)
+    if l.first > l.last then
+      l.first, l.last, l.at, l.of = 1, 1, { zero }, { units }
       return
     end
-    l.first, l.last, l.at, l.of = 1, 1, { zero }, { units }
+    local at = count_from(l, l.at[l.last], l.last - l.first + 1)
+    if at == l.at[l.last] then
+      l.of[l.last] = l.of[l.last] + units
+      return
+    end
+    if l.last - l.first == 64 then merge_oldest(l) end
+    l.last = l.last + 1
+    l.at[l.last], l.of[l.last] = at, units
+  end
+
+  function Window.remove(l, units)
+    while units > 0 do
+      local last = l.of[l.last]
+      if last > units then
+        l.of[l.last] = last - units
+        break
+      end
+      units, l.last = units - last, l.last - 1
+    end
   end
 
   -- The time until entry i, one of those from first on, has left the window.
@@ -693,9 +736,8 @@ do
     return least(l.period + at, endless)
   end
 
-  -- The time until at least so many of the units from first on have left.
-  local function until_freed(l, first, units)
-    if units <= 0 then return zero end
+  function Window.until_free(l, units)
+    local first = live(l)
     local i = first
     while units > l.of[i] do
       units = units - l.of[i]
@@ -704,99 +746,43 @@ do
     return until_left(l, first, i)
   end
 
+  function Window.ends(l)
+    local first = live(l)
+    return until_left(l, first, l.last)
+  end
+
+  function Window.used_now(l)
+    local _, used = live(l)
+    return used
+  end
+
   function Window.settle(l)
     if l.last == 0 then return false end
-    l.first, l.total = live(l)
+    l.first, l.used = live(l)
     local misplaced = 0
     while l.first <= l.last and misdated(l, l.at[l.last]) do
       misplaced = misplaced + l.of[l.last]
       l.last = l.last - 1
     end
-    if misplaced > 0 then record(l, misplaced) end
+    if misplaced > 0 then Window.add(l, misplaced) end
     return misplaced > 0
   end
 
-  function Window.available(l)
-    local _, used = live(l)
-    return most(l.count - used, 0)
-  end
-
-  function Window.retry(l, quantity)
-    if quantity > l.count then return false end
-    if quantity <= 0 then return zero end
-    local first, used = live(l)
-    return until_freed(l, first, quantity - (l.count - used))
-  end
-
-  function Window.standing(l)
-    local first, used = live(l)
-    local reset, nxt = zero, zero
-    if used > 0 then
-      reset = until_left(l, first, l.last)
-      nxt = until_freed(l, first, most(used - l.count, 0) + 1)
-    end
-    return l.count, most(l.count - used, 0), reset, nxt
-  end
-
-  function Window.longest_wait() return endless end
-
-  function Window.expires(l)
-    if l.first > l.last then return nil end
-    return least(l.at[l.last] + l.period, last_instant)
-  end
-
-  local function add_to_window(l, quantity)
-    record(l, quantity)
-    l.total = l.total + quantity
-    if l.total > EXACT then beyond = true end
-  end
-
-  function Window.charge(l, quantity)
-    quantity = least(quantity, Window.available(l))
-    if quantity <= 0 then return end
-    Window.settle(l)
-    add_to_window(l, quantity)
-  end
-
-  function Window.force(l, quantity)
-    Window.settle(l)
-    if quantity > 0 then add_to_window(l, quantity) end
-    return quantity
-  end
-
+  -- Units that are denied push out the oldest.
   function Window.charge_denied(l, quantity, spare)
     local count = l.count - spare
     quantity = least(quantity, count)
     if quantity <= 0 then return 0 end
-    Window.settle(l)
-    local excess = least(l.total - (count - quantity), quantity)
+    local excess = least(l.used - (count - quantity), quantity)
     while excess > 0 do
       local units = l.of[l.first]
       if units > excess then
-        l.of[l.first], l.total = units - excess, l.total - excess
+        l.of[l.first], l.used = units - excess, l.used - excess
         break
       end
-      excess, l.total, l.first = excess - units, l.total - units, l.first + 1
+      excess, l.used, l.first = excess - units, l.used - units, l.first + 1
     end
-    add_to_window(l, quantity)
-    return quantity
-  end
-
-  function Window.refund(l, quantity)
-    if quantity <= 0 then return 0 end
-    Window.settle(l)
-    quantity = least(quantity, l.total)
-    l.total = l.total - quantity
-    local left = quantity
-    while left > 0 do
-      local units = l.of[l.last]
-      if units > left then
-        l.of[l.last] = units - left
-        break
-      end
-      left, l.last = left - units, l.last - 1
-    end
-    return quantity
+    return Window.force(l, quantity)
   end
 
   function bytes_of(high, low)
@@ -806,8 +792,8 @@ do
     return n
   end
 
-  -- A column has a field of the same width for each entry. One of up to six bytes is a number of Lua, and one of more is two: its low word
-  -- and its high one.
+  -- A column has a field of the same width for each entry. One of up to six bytes is a number of Lua, and one of more
+  -- is two: its low word and its high one.
   local function format_of(width, n)
     if width == 0 then return '' end
     if width <= 6 then return rep('I' .. width, n) end
@@ -850,7 +836,7 @@ do
       local age
       if bytes <= 6 then
         age = (lowest - fields[i]) % modulus
-        if is_wide then age = wide(floor(age / 1e9), age % 1e9) end
+        if is_wide then age = wide_of(age) end
       else
         local below, above = low - fields[2 * i - 1], high - fields[2 * i]
         if below < 0 then below, above = below + WORD, above - 1 end
@@ -880,7 +866,7 @@ do
     end
     if width <= 6 then widest = bytes_of(floor(largest / WORD), largest % WORD) end
     if high_sum + floor(low_sum / WORD) >= 2 ^ 31 or widest ~= width then return false end
-    l.total = total
+    l.used = total
     if total > EXACT then beyond = true end
     return true
   end
@@ -889,7 +875,8 @@ do
     if #state == 0 then return true end
     if #state < 10 then return false end
     local n, width, bytes = byte(state, 1), byte(state, 2), l.bytes
-    if n < 1 or n > 65 or width < 1 or width > 8 or #state ~= 2 + (n - 1) * bytes + n * width + 8 or n > 1 and bytes == 0 then return false end
+    if n < 1 or n > 65 or width < 1 or width > 8 or n > 1 and bytes == 0 then return false end
+    if #state ~= 2 + (n - 1) * bytes + n * width + 8 then return false end
     local low, high = unpack('<I4I4', state, #state - 7)
     if high >= 2 ^ 31 or not decode_instants(l, state, n, high, low) then return false end
     if n == 65 then
@@ -900,7 +887,7 @@ do
   end
 end
 
---------------------------------------------------------------------------------------------------------------------------------
+--------------------------------------------------------------------------------------------------------------------
 -- The calendar of package calendar. A window is an index, and the instant at which it ends.
 
 local DAY = 86400
@@ -910,7 +897,8 @@ do
   local FIRST_INDEX = 2 -- of the window that begins in 1970 or, for weeks, on Monday, 1969-12-29
   local MONDAY = -3
 
-  -- The months since January 1970 of a day since 1970-01-01, and the day that a month begins with (Howard Hinnant's algorithms).
+  -- The months since January 1970 of a day since 1970-01-01, and the day that a month begins with (Howard Hinnant's
+  -- algorithms).
   local function month_of(day)
     day = day + 719468
     local era = floor(day / 146097)
@@ -930,11 +918,19 @@ do
     return era * 146097 + of_era * 365 + floor(of_era / 4) - floor(of_era / 100) + of_year - 719468
   end
 
-  UNITS = { -- the number of a unit in a hash, how many of it have begun by a day, and the day on which one begins
-    d = { number = 1, of = function(day) return day end, begin = function(n) return n end },
-    w = { number = 2, of = function(day) return floor((day - MONDAY) / 7) end, begin = function(n) return MONDAY + 7 * n end },
-    mo = { number = 3, of = month_of, begin = day_of },
-    y = { number = 4, of = function(day) return floor(month_of(day) / 12) end, begin = function(n) return day_of(12 * n) end },
+  -- The number of a unit in a hash, the fewest days of one, how many there are in 2^63 ns at most, how many have begun
+  -- by a day, and the day on which one begins.
+  UNITS = {
+    d = { number = 1, days = 1, most = 106751, of = function(day) return day end, begin = function(n) return n end },
+    w = {
+      number = 2, days = 7, most = 15250,
+      of = function(day) return floor((day - MONDAY) / 7) end, begin = function(n) return MONDAY + 7 * n end,
+    },
+    mo = { number = 3, days = 28, most = 292 * 12, of = month_of, begin = day_of },
+    y = {
+      number = 4, days = 365, most = 292,
+      of = function(day) return floor(month_of(day) / 12) end, begin = function(n) return day_of(12 * n) end,
+    },
   }
 
   -- The zones that were used: from "from[i]" on, seconds since the epoch, clocks are "ahead[i]" seconds ahead of UTC.
@@ -980,19 +976,21 @@ do
   end
 
   function calendar_window(l)
-    local unit, zone, s = UNITS[l.unit], l.zone, now_s - l.offset_s
+    local unit, zone, s = UNITS[l.unit], l.zone, now_s - l.offset.s
     if zone then s = s + ahead_at(zone, now_s) end
-    if now_ns < l.offset_ns then s = s - 1 end
+    if now_ns < l.offset.ns then s = s - 1 end
     local index = floor(unit.of(floor(s / DAY)) / l.n)
     while true do
-      local to_s, to_ns = unit.begin((index + 1) * l.n) * DAY + l.offset_s, l.offset_ns
+      local to_s, to_ns = unit.begin((index + 1) * l.n) * DAY + l.offset.s, l.offset.ns
       if zone then to_s, to_ns = first_showing(zone, to_s, to_ns) end
-      if to_s > now_s or to_s == now_s and to_ns > now_ns then return { index = index + FIRST_INDEX, to_s = to_s, to_ns = to_ns } end
+      local to = wide(to_s, to_ns)
+      if to > now then return { index = index + FIRST_INDEX, to = to } end
       index = index + 1 -- clocks that have been set back show an earlier window again
     end
   end
 
-  -- How many letters of a have to be changed, added, removed or swapped to make it b, from places on, or "limit" if as many or more.
+  -- How many letters of a have to be changed, added, removed or swapped to make it b, from places on, or "limit" if as
+  -- many or more.
   local function typos(a, i, b, j, limit)
     if math.abs((#a - i) - (#b - j)) >= limit then return limit end
     while i <= #a and j <= #b and byte(a, i) == byte(b, j) do i, j = i + 1, j + 1 end
@@ -1000,7 +998,8 @@ do
     local fewest = typos(a, i + 1, b, j + 1, limit - 1)
     fewest = typos(a, i + 1, b, j, fewest)
     fewest = typos(a, i, b, j + 1, fewest)
-    if i < #a and j < #b and byte(a, i) == byte(b, j + 1) and byte(a, i + 1) == byte(b, j) then fewest = typos(a, i + 2, b, j + 2, fewest) end
+    local are_swapped = i < #a and j < #b and byte(a, i) == byte(b, j + 1) and byte(a, i + 1) == byte(b, j)
+    if are_swapped then fewest = typos(a, i + 2, b, j + 2, fewest) end
     return 1 + fewest
   end
 
@@ -1024,30 +1023,27 @@ do
 
   -- Windows of one length, from the epoch or from the offset on.
   function even_window(l)
-    local offset, length = wide(l.offset_s, l.offset_ns), l.length
-    local since = wide(now_s, now_ns) - offset
-    local index, from = 0, offset - length
+    local length, since = l.length, now - l.offset
+    local index, from = 0, l.offset - length
     if since.s >= 0 then
       if length.s == 0 and length.ns < 2 ^ 26 then -- more of them than a quotient holds
-        local rest = (since.s % length.ns * (1e9 % length.ns) + since.ns) % length.ns
-        index, from = divide(since - wide(0, rest), length), wide(now_s, now_ns) - wide(0, rest)
+        local rest = wide(0, (since.s % length.ns * (1e9 % length.ns) + since.ns) % length.ns)
+        index, from = divide(since - rest, length), now - rest
       else
         local n, rest = divide(since, length)
-        index, from = n, wide(now_s, now_ns) - rest
+        index, from = n, now - rest
       end
-      if l.offset_s + l.offset_ns > 0 then index = index + 1 end
+      if l.offset > wide(0, 0) then index = index + 1 end
     end
-    local to = from + length
-    return { index = index, to_s = to.s, to_ns = to.ns }
+    return { index = index, to = from + length }
   end
 
-  -- FNV-1a in 64 bits, with the highest bit set: what stands for the windows of a calendar in a key, in place of a period.
-  function hash_of(zone, ...)
+  -- FNV-1a in 64 bits, with the highest bit set: what stands for the windows of a calendar in a key, in place of a
+  -- period. It is of a text and of numbers, wide ones or whole ones.
+  function hash_of(text, ...)
     local high, low = 3421674724, 2216829733 -- 14695981039346656037
-    local text = zone
     for _, number in ipairs({ ... }) do
-      if type(number) == 'table' then text = text .. eight_bytes(words_of(number.s, number.ns))
-      else text = text .. eight_bytes(floor(number / WORD), number % WORD) end
+      text = text .. (type(number) == 'table' and wide_bytes(number) or eight_bytes(floor(number / WORD), number % WORD))
     end
     for i = 1, #text do
       low = low - low % 256 + bxor(low % 256, byte(text, i))
@@ -1061,11 +1057,11 @@ do
   end
 end
 
---------------------------------------------------------------------------------------------------------------------------------
--- FIXED: the units "used" in the window with an "index".
+--------------------------------------------------------------------------------------------------------------------
+-- FIXED: the units "used" in the window with an "index". FIXED ... FIRST: those in the window that began at "start".
 
-local Fixed = {}
-local varint, read_varint, read_used
+local Fixed, First = counted(), counted()
+local read_varint
 
 do
   -- The index of the current window; l.left is the time until it ends.
@@ -1073,14 +1069,13 @@ do
     if l.left then return l.now_index end
     local limit = l.limit
     local w = limit.window -- which lasts from the call on that found it
-    if not w or now_s < w.from_s or now_s == w.from_s and now_ns < w.from_ns or now_s > w.to_s or now_s == w.to_s and now_ns >= w.to_ns then
+    if not w or now < w.from or now >= w.to then
       w = limit.unit and calendar_window(limit) or even_window(limit)
-      w.from_s, w.from_ns = now_s, now_ns
-      if w.to_s > MAX_S or w.to_s == MAX_S and w.to_ns > MAX_NS then w.to_s, w.to_ns = MAX_S, MAX_NS end
+      w.from, w.to = now, least(w.to, LAST)
       if not clocks_unknown then limit.window = w end
     end
     l.now_index = w.index
-    l.left = is_wide and wide(w.to_s, w.to_ns) - now or (w.to_s - now_s) * 1e9 + w.to_ns - now_ns
+    l.left = is_wide and w.to - now or (w.to.s - now_s) * 1e9 + w.to.ns - now_ns
     if not is_wide and l.left >= LARGE then long = true end
     return w.index
   end
@@ -1095,56 +1090,37 @@ do
     return false
   end
 
-  local function used_now(l)
-    if l.index < current(l) then return 0 end
-    return l.used
-  end
+  function Fixed.used_now(l) return l.index < current(l) and 0 or l.used end
 
-  function Fixed.available(l) return most(l.count - used_now(l), 0) end
-
-  function Fixed.retry(l, quantity)
-    if quantity > l.count then return false end
-    if quantity <= Fixed.available(l) then return zero end
-    return l.left
-  end
-
-  function Fixed.standing(l)
-    local used = used_now(l)
-    local reset = used > 0 and l.left or zero
-    return l.count, most(l.count - used, 0), reset, reset
-  end
-
-  Fixed.longest_wait = Window.longest_wait
-
-  function Fixed.expires(l)
-    if l.used == 0 then return nil end
+  function Fixed.ends(l)
     current(l)
     return l.left
   end
 
-  function Fixed.force(l, quantity)
-    Fixed.settle(l)
-    if quantity <= 0 then return 0 end
-    l.index, l.used = current(l), l.used + quantity
-    if l.used > EXACT then beyond = true end
-    return quantity
+  function Fixed.add(l) l.index = current(l) end
+
+  function First.settle(l)
+    if l.used == 0 then return false end
+    if l.start > zero then
+      l.start = zero
+      return true
+    end
+    if zero - l.start >= l.period then l.used = 0 end
+    return false
   end
 
-  function Fixed.charge_denied(l, quantity, spare) return Fixed.force(l, least(quantity, Fixed.available(l) - spare)) end
+  function First.used_now(l) return zero - l.start >= l.period and 0 or l.used end
 
-  function Fixed.charge(l, quantity) Fixed.charge_denied(l, quantity, 0) end
+  function First.ends(l) return l.period + least(l.start, zero) end
 
-  function Fixed.refund(l, quantity)
-    if quantity <= 0 then return 0 end
-    Fixed.settle(l)
-    quantity = least(quantity, l.used)
-    l.used = l.used - quantity
-    if l.used == 0 then l.index = 0 end
-    return quantity
+  function First.add(l)
+    if l.used == 0 then l.start = zero end
   end
+
+  Fixed.until_free, First.until_free = Fixed.ends, First.ends
 
   -- LEB128: seven bits a byte, the lowest first.
-  function varint(n)
+  local function varint(n)
     local bytes = ''
     while n >= 128 do
       bytes = bytes .. char(n % 128 + 128)
@@ -1153,7 +1129,7 @@ do
     return bytes .. char(n)
   end
 
-  -- Reads one below 2^63 in its shortest form, from a place on: its bits from 28 on, those below, and the place behind it.
+  -- Reads one below 2^63 in its shortest form, from a place on: its bits from 28 on, those below, and the place behind.
   function read_varint(state, at)
     local high, low, scale = 0, 0, 1
     for i = 0, 8 do
@@ -1168,7 +1144,7 @@ do
     end
   end
 
-  function read_used(l, state, at)
+  local function read_used(l, state, at)
     local high, low, behind = read_varint(state, at)
     if not high or behind ~= #state + 1 or high + low == 0 then return false end
     l.used = high * 2 ^ 28 + low
@@ -1176,95 +1152,18 @@ do
     return true
   end
 
-  function Fixed.encode(l)
-    if l.used == 0 then return '' end
-    return varint(l.index) .. varint(l.used)
-  end
+  function Fixed.encode(l) return l.used == 0 and '' or varint(l.index) .. varint(l.used) end
 
   function Fixed.decode(l, state)
     if #state == 0 then return true end
     local high, low, behind = read_varint(state, 1)
     if not high then return false end
     l.index = high * 2 ^ 28 + low
-    if l.length and not l.has_hash and l.length * high * 2 ^ 28 + l.length * low > wide(MAX_S, MAX_NS) then return false end
+    if l.length and not l.has_hash and l.length * high * 2 ^ 28 + l.length * low > LAST then return false end
     return read_used(l, state, behind)
   end
-end
 
---------------------------------------------------------------------------------------------------------------------------------
--- FIXED ... FIRST: the units "used" in the window that began at "start".
-
-local First = {}
-
-do
-  function First.settle(l)
-    if l.used == 0 then return false end
-    if l.start > zero then
-      l.start = zero
-      return true
-    end
-    if zero - l.start >= l.period then l.start, l.used = zero, 0 end
-    return false
-  end
-
-  -- What settle would leave: the beginning of the window, and what is used in it.
-  local function first_now(l)
-    if l.start > zero then return zero, l.used end
-    if zero - l.start >= l.period then return zero, 0 end
-    return l.start, l.used
-  end
-
-  function First.available(l)
-    local _, used = first_now(l)
-    return most(l.count - used, 0)
-  end
-
-  function First.retry(l, quantity)
-    local start, used = first_now(l)
-    if quantity > l.count then return false end
-    if quantity <= most(l.count - used, 0) then return zero end
-    return l.period + start
-  end
-
-  function First.standing(l)
-    local start, used = first_now(l)
-    local reset = used > 0 and l.period + start or zero
-    return l.count, most(l.count - used, 0), reset, reset
-  end
-
-  First.longest_wait = Window.longest_wait
-
-  function First.expires(l)
-    if l.used == 0 then return nil end
-    return least(l.start + l.period, last_instant)
-  end
-
-  function First.force(l, quantity)
-    if quantity <= 0 then return 0 end
-    First.settle(l)
-    if l.used == 0 then l.start = zero end
-    l.used = l.used + quantity
-    if l.used > EXACT then beyond = true end
-    return quantity
-  end
-
-  function First.charge_denied(l, quantity, spare) return First.force(l, least(quantity, First.available(l) - spare)) end
-
-  function First.charge(l, quantity) First.charge_denied(l, quantity, 0) end
-
-  function First.refund(l, quantity)
-    if quantity <= 0 then return 0 end
-    First.settle(l)
-    quantity = least(quantity, l.used)
-    l.used = l.used - quantity
-    if l.used == 0 then l.start = zero end
-    return quantity
-  end
-
-  function First.encode(l)
-    if l.used == 0 then return '' end
-    return eight_bytes(words_of_instant(l.start)) .. varint(l.used)
-  end
+  function First.encode(l) return l.used == 0 and '' or eight_bytes(words_of_instant(l.start)) .. varint(l.used) end
 
   function First.decode(l, state)
     if #state == 0 then return true end
@@ -1276,40 +1175,32 @@ do
   end
 end
 
---------------------------------------------------------------------------------------------------------------------------------
--- A count of 0 lets nobody through who asks for a unit. Such a limit has no state: what the value holds of its kind and period is kept.
-
-local Nobody = {}
+-- A count of 0 lets nobody through who asks for a unit. Such a limit has no state: what the value holds of its kind and
+-- period is kept.
+local Nobody = counted()
 local NOBODY = 6 -- the kind of such a limit, which no value holds
 
 function Nobody.settle() return false end
-function Nobody.available() return 0 end
-function Nobody.retry(_, quantity) return quantity <= 0 and zero end
-function Nobody.standing() return 0, 0, zero, zero end
-function Nobody.longest_wait() return endless end
-function Nobody.expires() return nil end
-function Nobody.charge() end
+function Nobody.used_now() return 0 end
 function Nobody.force() return 0 end
-function Nobody.charge_denied() return 0 end
-function Nobody.refund() return 0 end
 
---------------------------------------------------------------------------------------------------------------------------------
+--------------------------------------------------------------------------------------------------------------------
 -- The limits of one key, and what its value holds of them and of others: package stack.
 
 local MAX_LIMITS, limit_of, set_period, stack_of, decode, count_denial, expiry, encode
 
 do
   local DENIED = 5 -- the kind of a count of denials, which is a FIXED ... FIRST that no call asks for units
-  local UNKNOWN = '\1\255\255\255\255\255\255\255\127' -- the head of a RATE whose value was a number, which has no period
+  local UNKNOWN = '\1\255\255\255\255\255\255\255\127' -- the head of a RATE whose value was a number, without a period
 
   MAX_LIMITS = 8
 
   -- A limit that was never used, of a limit as the words describe it.
   local function layer(limit)
-    local l = setmetatable({ limit = limit }, limit.layer)
-    if limit.kind == 2 then l.first, l.last, l.total, l.at, l.of = 1, 0, 0, {}, {}
-    elseif limit.kind == 3 then l.index, l.used = 0, 0
-    elseif limit.kind == 4 or limit.kind == DENIED then l.start, l.used = zero, 0 end
+    local l = setmetatable({ limit = limit, used = 0 }, limit.layer)
+    if limit.kind == 2 then l.first, l.last, l.at, l.of = 1, 0, {}, {}
+    elseif limit.kind == 3 then l.index = 0
+    elseif limit.kind == 4 or limit.kind == DENIED then l.start = zero end
     return l
   end
 
@@ -1326,7 +1217,8 @@ do
   -- A TAT in decimal digits, below 2^64, as seconds and nanoseconds; nil of anything else.
   local function read_tat(value)
     local n = #value
-    if n > 20 or not find(value, '^%d+$') or byte(value) == 48 and n > 1 or n == 20 and value > '18446744073709551615' then return nil end
+    if n > 20 or not find(value, '^%d+$') or byte(value) == 48 and n > 1 then return nil end
+    if n == 20 and value > '18446744073709551615' then return nil end
     if n < 10 then return 0, tonumber(value) end
     return tonumber(sub(value, 1, n - 9)), tonumber(sub(value, n - 8))
   end
@@ -1336,38 +1228,20 @@ do
     return format('%.0f%09.0f', s, ns)
   end
 
-  -- The time from now until an instant.
-  local function from_now(s, ns)
-    if is_wide then return wide(s, ns) - now end
-    local ahead = (s - now_s) * 1e9 + ns - now_ns
-    if ahead >= LARGE then long = true end
-    return most(ahead, -LARGE)
-  end
-
-  -- The first RATE that the value has shown no state of yet.
-  local function free_rate(s)
+  -- The first RATE, or limit with this head, that the value has shown no state of yet.
+  local function not_stored(s, head)
     for _, l in ipairs(s) do
-      if l.kind == 1 and not l.stored then return l end
+      if not l.stored and (head and l.head == head or not head and l.kind == 1) then return l end
     end
   end
 
-  local function layer_of(s, head)
-    for _, l in ipairs(s) do
-      if l.head == head and not l.stored then return l end
-    end
-  end
-
-  -- The end of a FIXED whose state has this index, of windows with a period; at most 2^63 - 1.
-  local function end_of_fixed(period, high, low)
-    local last = wide(MAX_S, MAX_NS)
-    return least(period * high * 2 ^ 28 + period * (low + 1), last)
-  end
-
-  local METATABLES = { { __index = Rate }, { __index = Window }, { __index = Fixed }, { __index = First }, { __index = First }, { __index = Nobody } }
+  local KINDS = {
+    { __index = Rate }, { __index = Window }, { __index = Fixed }, { __index = First }, { __index = First }, { __index = Nobody },
+  }
 
   function limit_of(limit)
     limit.layer = { __index = limit }
-    return setmetatable(limit, METATABLES[limit.kind])
+    return setmetatable(limit, KINDS[limit.kind])
   end
 
   -- What a WINDOW of a period, a wide number, needs to know of it.
@@ -1379,9 +1253,8 @@ do
   end
 
   -- Some limit of a kind and period, or hash, for a state that the call names no limit for.
-  local function any_of(kind, head)
-    local low, high = unpack('<I4I4', head, 2)
-    local limit, period = { kind = kind, head = head }, wide(of_words(high, low))
+  local function any_of(kind, head, period)
+    local limit = { kind = kind, head = head }
     if kind == 2 then
       set_period(limit, period)
       for _, name in ipairs({ 'period', 'slot', 'span' }) do limit[name] = from_wide(limit[name]) end
@@ -1391,50 +1264,48 @@ do
     else
       limit.period = from_wide(period)
     end
-    return limit_of(limit), period
+    return limit_of(limit)
   end
 
-  -- Keeps a limit that the value holds and the call does not name: its bytes, and the instant from which it is full, in wide numbers.
-  -- That of a window of the calendar is not known.
+  -- Keeps a limit that the value holds and the call does not name: its bytes, and the instant from which it is full, a
+  -- wide number. That of a window of the calendar is not known.
   local function keep(s, kind, head, state)
-    local was_long, was_beyond = long, beyond
-    local limit, period = any_of(kind, head)
-    local needs_wide = kind == 2 and long
-    local l = layer(limit)
-    if not l:decode(state) then return false end
-    long, beyond = was_long or needs_wide, was_beyond -- its bytes are copied, whatever they say
+    local was_long, was_beyond, period = long, beyond, read_wide(head, 2)
+    local limit = any_of(kind, head, period)
+    was_long = was_long or kind == 2 and long
+    if not layer(limit):decode(state) then return false end
+    long, beyond = was_long, was_beyond -- its bytes are copied, whatever they say
     local k = { kind = kind, head = head, state = state }
     if #state == 0 then
       k.is_full = true
     elseif kind == 3 then
-      local index_high, index_low = read_varint(state, 1)
-      if limit.has_hash then
-        k.calendar = wide(0, 2 ^ 28) * index_high + wide(0, index_low)
-      else
-        k.full_at = end_of_fixed(period, index_high, index_low)
-      end
+      local high, low = read_varint(state, 1)
+      if limit.has_hash then k.calendar = wide(0, 2 ^ 28) * high + wide(0, low)
+      else k.full_at = least(period * high * 2 ^ 28 + period * (low + 1), LAST) end
     else
-      local low, high = unpack('<I4I4', state, kind == 2 and #state - 7 or 1)
-      k.full_at = wide(of_words(high, low))
-      if kind ~= 1 then k.full_at = least(k.full_at + period, wide(MAX_S, MAX_NS)) end
+      k.full_at = read_wide(state, kind == 2 and #state - 7 or 1)
+      if kind ~= 1 then k.full_at = least(k.full_at + period, LAST) end
     end
     s.kept[#s.kept + 1] = k
     return true
   end
 
-  -- Gives the limits of the call the states that a value holds for them, and keeps those of others. false if it is none of a limiter.
+  local function decode_tat(s, tat)
+    local rate, is_there = not_stored(s), tat.s + tat.ns > 0
+    if rate then
+      rate.stored = true
+      if is_there then rate.ahead = is_wide and tat - now or kept_plain((tat.s - now_s) * 1e9 + tat.ns - now_ns) end
+    elseif is_there then
+      s.kept[1] = { kind = 1, head = UNKNOWN, state = wide_bytes(tat), full_at = tat }
+    end
+    return true
+  end
+
+  -- Gives the limits of the call the states that a value holds for them, and keeps those of others. false if it is none
+  -- of a limiter.
   function decode(s, value)
     local tat_s, tat_ns = read_tat(value)
-    if tat_s then
-      local rate = free_rate(s)
-      if rate then
-        rate.stored = true
-        if tat_s + tat_ns > 0 then rate.ahead = from_now(tat_s, tat_ns) end
-      elseif tat_s + tat_ns > 0 then
-        s.kept[1] = { kind = 1, head = UNKNOWN, state = eight_bytes(words_of(tat_s, tat_ns)), full_at = wide(tat_s, tat_ns) }
-      end
-      return true
-    end
+    if tat_s then return decode_tat(s, wide(tat_s, tat_ns)) end
     local version, n = byte(value, 1, 2)
     if not n or version ~= 1 or n < 1 or n > MAX_LIMITS then return false end
     local at, unknown = 3, nil
@@ -1443,15 +1314,12 @@ do
       local head = sub(value, at, at + 8)
       local kind, length = byte(head), byte(value, at + 9) + 256 * byte(value, at + 10)
       local state = sub(value, at + 11, at + 10 + length)
-      if #state < length or kind < 1 or kind > DENIED or find(head, '^.%z%z%z%z%z%z%z%z') or kind ~= 3 and byte(head, 9) >= 128 then return false end
+      if #state < length or kind < 1 or kind > DENIED or find(head, '^.%z%z%z%z%z%z%z%z') then return false end
+      if kind ~= 3 and byte(head, 9) >= 128 then return false end
       at = at + 11 + length
-      local l
-      if n == 1 and kind == 1 then
-        if length ~= 16 then return false end -- one without reservations is a number
-        l = free_rate(s)
-      else
-        l = layer_of(s, head)
-      end
+      local is_alone = n == 1 and kind == 1
+      if is_alone and length ~= 16 then return false end -- one without reservations is a number
+      local l = not_stored(s, not is_alone and head)
       if l then
         if not l:decode(state) then return false end
         l.stored = true
@@ -1461,7 +1329,7 @@ do
       end
     end
     if at ~= #value + 1 then return false end
-    local rate = unknown and free_rate(s)
+    local rate = unknown and not_stored(s)
     if rate then
       rate.stored = true
       rate:decode(table.remove(s.kept, unknown).state)
@@ -1479,8 +1347,11 @@ do
     return n
   end
 
-  -- The only limit that the value is to hold, if that is a RATE. Beside one it adds a RATE of the call that stands in front of it and is not
-  -- stored, or is a RATE of 0: a later call would take the number for its state.
+  -- A RATE that is kept for its place alone.
+  local function full_rate(head) return { kind = 1, head = head, state = '', is_full = true } end
+
+  -- The only limit that the value is to hold, if that is a RATE. Beside one it adds a RATE of the call that stands in
+  -- front of it and is not stored, or is a RATE of 0: a later call would take the number for its state.
   local function lone_rate(s)
     if s.kept[1] or #s > 1 and not s.adds_none and not s.has_nobody then return nil end
     local rate, before
@@ -1500,7 +1371,7 @@ do
       for _, l in ipairs(s) do
         if l == rate then break end
         if l.rate_head and l.rate_head ~= rate.head then
-          s.kept[1] = { kind = 1, head = l.rate_head, state = '', is_full = true }
+          s.kept[1] = full_rate(l.rate_head)
           return nil
         end
       end
@@ -1526,10 +1397,10 @@ do
 
   -- Drops what does not have to be kept: what is full, and what there is no room for.
   local function forget(s)
-    local kept, clock, full = s.kept, wide(now_s, now_ns), nil
+    local kept, full = s.kept, nil
     for i = #kept, 1, -1 do
       local k = kept[i]
-      if k.is_full or k.full_at and k.full_at <= clock then
+      if k.is_full or k.full_at and k.full_at <= now then
         if counts_on(s, i) then
           k.state, k.full_at, k.is_full, k.calendar = '', nil, true, nil
         else
@@ -1538,7 +1409,7 @@ do
         end
       end
     end
-    if full and lone_rate(s) then kept[#kept + 1] = { kind = 1, head = full.head, state = '', is_full = true } end
+    if full and lone_rate(s) then kept[#kept + 1] = full_rate(full.head) end
     while stored_limits(s) > MAX_LIMITS do
       local soonest = #kept
       for i = soonest - 1, 1, -1 do
@@ -1548,41 +1419,35 @@ do
     end
   end
 
-  -- Counts a call that was denied, for a ban that begins after some. The count is handled as a limit that the call does not name, but not
-  -- forgotten. Returns whether this was the last denial, with which the count starts anew, and whether the state has to be stored.
+  -- Counts a call that was denied, for a ban that begins after some. The count is handled as a limit that the call does
+  -- not name, but not forgotten. Returns whether this was the last denial, with which the count starts anew, and whether
+  -- the state has to be stored.
   function count_denial(s, after)
     local count, at = layer(after), nil
-    for i, k in ipairs(s.kept) do
-      if k.head == after.head then
-        count:decode(k.state)
-        at = i
-        break
-      end
+    for i = #s.kept, 1, -1 do
+      if s.kept[i].head == after.head then at = i end
     end
+    if at then count:decode(table.remove(s.kept, at).state) end
+    count:settle()
     count:force(1)
-    if at then table.remove(s.kept, at) end
     if count:available() == 0 then return true, at ~= nil end
     local full_at = wide(instant(count:expires()))
-    table.insert(s.kept, 1, { kind = DENIED, head = after.head, state = count:encode(), is_named = true, full_at = full_at })
+    local k = { kind = DENIED, head = after.head, state = count:encode(), is_named = true, full_at = full_at }
+    table.insert(s.kept, 1, k)
     return false, true
   end
 
   -- The second after which all limits are full, nil if they are now; and whether a window is kept whose end is not known.
   function expiry(s)
     local second, keeps_calendar
-    if s.kept[1] then
-      forget(s)
-      for _, k in ipairs(s.kept) do
-        if k.full_at then
-          local at = k.full_at.ns > 0 and k.full_at.s + 1 or k.full_at.s
-          second = most(second or 0, at)
-        end
-        keeps_calendar = keeps_calendar or k.calendar ~= nil
-      end
+    if s.kept[1] then forget(s) end
+    for _, k in ipairs(s.kept) do
+      if k.full_at then second = most(second or 0, seconds_up(k.full_at.s, k.full_at.ns)) end
+      keeps_calendar = keeps_calendar or k.calendar ~= nil
     end
     for _, l in ipairs(s) do
       local ns = l:expires()
-      if ns and ns > zero then second = most(second or 0, second_after(ns)) end
+      if ns and ns > zero then second = most(second or 0, seconds_up(instant(ns))) end
     end
     return second, keeps_calendar
   end
@@ -1590,18 +1455,14 @@ do
   -- The value to store. expiry comes first.
   function encode(s)
     local rate = lone_rate(s)
-    if rate then
-      if not rate.queue then
-        if not rate.ahead then return '0' end
-        return tat_text(instant(rate.ahead))
-      end
-      rate.lifts = nil
+    if rate and not rate.queue then
+      if not rate.ahead then return '0' end
+      return tat_text(instant(rate.ahead))
     end
+    if rate then rate.lifts = nil end
     local parts = { char(1, stored_limits(s)) }
     local function add(head, state)
-      parts[#parts + 1] = head
-      parts[#parts + 1] = char(#state % 256, floor(#state / 256))
-      parts[#parts + 1] = state
+      parts[#parts + 1] = head .. char(#state % 256, floor(#state / 256)) .. state
     end
     for _, l in ipairs(s) do
       if stores(s, l) then add(l.head, l:encode()) end
@@ -1611,11 +1472,11 @@ do
   end
 end
 
---------------------------------------------------------------------------------------------------------------------------------
--- Decisions: package stack. "d" is the limits that are decided at one instant: those of a stack, or of several. A time is false if
--- it never comes. A result is about its rule, the number of a limit.
+--------------------------------------------------------------------------------------------------------------------
+-- Decisions: package stack. "d" is the limits that are decided at one instant: those of a stack, or of several. A time is
+-- false if it never comes. A result is about its rule, the number of a limit.
 
-local judge, retry_alone, standing_of, take, deny, outlook, retry_of, peek, standing, refund, adjust, add_charged, has_changed
+local settle, judge, retry_alone, standing_of, take, outlook, retry_of, peek, standing, adjust, add_charged, has_changed
 
 do
   local function units_of(l, cost) return l.take or cost end
@@ -1629,7 +1490,7 @@ do
   end
 
   -- Brings all states to now.
-  local function settle(d)
+  function settle(d)
     for _, l in ipairs(d) do
       if l:settle() then l.corrected = true end
       l.changed = nil
@@ -1658,7 +1519,7 @@ do
   end
 
   local function first_shadow(d, r)
-    for i, l in ipairs(d) do
+    for i, l in ipairs(d.shadows > 0 and d or {}) do
       if l.shadow and retry_alone(l, r) ~= zero then return i end
     end
     return 0
@@ -1678,8 +1539,7 @@ do
   end
 
   local function longest_wait(d, max)
-    if max == zero then return zero end
-    for _, l in ipairs(d) do
+    for _, l in ipairs(max > zero and d or {}) do
       if not l.shadow then max = least(max, l:longest_wait()) end
     end
     return max
@@ -1719,12 +1579,16 @@ do
     return capacity, left - spare, reset, nxt
   end
 
-  local function describe(d, result)
-    result.limit, result.remaining, result.reset, result.next = standing_of(d[result.rule])
-    return result
+  local function about(d, rule, limited, retry, granted, shadow, wait)
+    local limit, remaining, reset, nxt = standing_of(d[rule])
+    return {
+      rule = rule, limited = limited, retry = retry, granted = granted, shadow = shadow, wait = wait or zero,
+      limit = limit, remaining = remaining, reset = reset, next = nxt,
+    }
   end
 
-  -- A shadow is charged as if it were enforced: nothing for a request that it would have denied, unless that charges limits that deny it.
+  -- A shadow is charged as if it were enforced: nothing for a request that it would have denied, unless that charges
+  -- limits that deny it.
   local function charge_shadow(l, r, cost, wait)
     local units = units_of(l, cost)
     l.charged = 0
@@ -1736,13 +1600,9 @@ do
       l.charged, l.changed = units, units > 0
       return
     end
-    if r.force then
-      l.charged = l:force(units)
-      l.changed = l.charged > 0
-      return
-    end
-    if r.strict then l.charged = l:charge_denied(units, l.spare or 0) end
-    l.changed = l.charged > 0 or l.corrected
+    if r.force then l.charged = l:force(units)
+    elseif r.strict then l.charged = l:charge_denied(units, l.spare or 0) end
+    l.changed = l.charged > 0 or not r.force and l.corrected
   end
 
   local function asks(d, cost)
@@ -1752,11 +1612,10 @@ do
     return false
   end
 
-  -- Stores what was corrected, and charges a STRICT request that is denied. Returns the limit with the longest wait afterwards.
+  -- Stores what was corrected, and charges a STRICT request that is denied. Returns the limit with the longest wait
+  -- afterwards.
   local function punish(d, r, needed, rule, wait)
-    local corrected = false
-    for _, l in ipairs(d) do corrected = corrected or l.corrected end
-    if not corrected and not r.strict or not asks(d, r.cost) then return rule, wait end
+    if not asks(d, r.cost) then return rule, wait end
     for _, l in ipairs(d) do
       l.changed = l.corrected
       if r.strict and l:charge_denied(units_of(l, r.cost), l.spare or 0) > 0 then l.changed = true end
@@ -1765,8 +1624,9 @@ do
     return wait_for(d, needed)
   end
 
-  -- Asks every limit for the cost, or for what its terms say. All are charged or none, shadows aside.
-  function take(d, r)
+  -- Asks every limit for the cost, or for what its terms say. All are charged or none, shadows aside. If something else
+  -- "denies" the request, all is as if the limits did; "retry" is zero if they would let it through.
+  function take(d, r, denies)
     settle(d)
     local cost, needed = r.cost, r.cost
     if r.upto then
@@ -1774,48 +1634,31 @@ do
       needed = most(cost, 1)
     end
     local rule, wait = wait_for(d, needed)
-    local longest = longest_wait(d, r.maxwait)
-    local result = { limited = false, retry = false, wait = zero, granted = 0, shadow = d.shadows > 0 and first_shadow(d, r) or 0 }
-    if wait and wait <= longest then
-      result.wait = wait
+    local longest, shadow = longest_wait(d, r.maxwait), first_shadow(d, r)
+    if wait and wait <= longest and not denies then
       for _, l in ipairs(d) do
+        local units = units_of(l, cost)
         if l.shadow then
           charge_shadow(l, r, cost, wait)
-        else
-          local units = units_of(l, cost)
-          if units > 0 then
-            l:charge(units, wait)
-            l.changed = true
-          end
+        elseif units > 0 then
+          l:charge(units, wait)
+          l.changed = true
         end
       end
-      result.rule = tightest(d, result.shadow)
-      local l = d[result.rule]
-      result.granted = l.shadow and l.charged or units_of(l, cost)
-    elseif r.force then
+      rule = tightest(d, shadow)
+      return about(d, rule, false, false, d[rule].shadow and d[rule].charged or units_of(d[rule], cost), shadow, wait)
+    end
+    if r.force then
       for _, l in ipairs(d) do
-        local units = units_of(l, r.cost)
+        local units = units_of(l, cost)
         l.charged = units > 0 and l:force(units) or 0
         l.changed = l.charged > 0
       end
-      result.limited = true
-      result.rule, result.retry = wait_for(d, r.cost)
-      result.granted = d[result.rule].charged
-    else
-      result.limited = true
-      result.rule, wait = punish(d, r, needed, rule, wait)
-      result.retry = retry_after(wait, longest)
+      rule, wait = wait_for(d, cost)
+      return about(d, rule, true, wait, d[rule].charged, shadow)
     end
-    return describe(d, result)
-  end
-
-  -- take of a request that something other than the limits denies. "retry" is zero if the limits would let it through.
-  function deny(d, r)
-    settle(d)
-    local rule, wait = wait_for(d, r.cost)
-    local shadow = d.shadows > 0 and first_shadow(d, r) or 0
-    rule, wait = punish(d, r, r.cost, rule, wait)
-    return describe(d, { limited = true, rule = rule, retry = wait, wait = zero, granted = 0, shadow = shadow })
+    rule, wait = punish(d, r, needed, rule, wait)
+    return about(d, rule, true, retry_after(wait, longest), 0, shadow)
   end
 
   -- What take would do: whether the request is limited, and how long it waits, or has to wait before it is made again.
@@ -1832,51 +1675,41 @@ do
   function retry_of(d, r)
     settle(d)
     local limited, time = outlook(d, r)
-    if limited then return time end
-    return zero
+    return limited and time or not limited and zero
   end
 
   function peek(d, r)
     settle(d)
     local rule, wait = wait_for(d, r.cost)
-    local shadow = d.shadows > 0 and first_shadow(d, { cost = r.cost, maxwait = zero }) or 0
-    local limited = wait ~= zero
-    if not limited then rule, wait = tightest(d, shadow), false end
-    return describe(d, { limited = limited, rule = rule, retry = wait, wait = zero, granted = 0, shadow = shadow })
+    local shadow = first_shadow(d, r)
+    if wait ~= zero then return about(d, rule, true, wait, 0, shadow) end
+    return about(d, tightest(d, shadow), false, false, 0, shadow)
   end
 
   -- The state as it is; "granted" is what a request of this cost was charged.
   function standing(d, cost)
     settle(d)
     local rule = tightest(d, 0)
-    return describe(d, { limited = false, rule = rule, retry = false, wait = zero, granted = units_of(d[rule], cost), shadow = 0 })
+    return about(d, rule, false, false, units_of(d[rule], cost), 0)
   end
 
-  -- Gives units back to every limit. One that the value did not hold is full, so it is not stored.
-  function refund(s, cost)
-    settle(s)
-    s.adds_none = true
-    for _, l in ipairs(s) do
-      l.refunded = l:refund(units_of(l, cost))
-      l.changed = l.refunded > 0
-    end
-    local rule = tightest(s, 0)
-    return describe(s, { limited = false, rule = rule, retry = false, wait = zero, granted = -s[rule].refunded, shadow = 0 })
-  end
-
-  -- Charges each limit what its terms take, into debt if it lacks the units, or gives that back if it is negative.
-  function adjust(d)
+  -- Charges each limit the cost or what its terms take, into debt if it lacks the units, or gives that back if it is
+  -- negative. A sign of -1 turns the two round. A refund also renews what no unit is given back to.
+  function adjust(d, cost, sign)
     settle(d)
     for _, l in ipairs(d) do
-      local units = units_of(l, 0)
-      l.charged = units > 0 and l:force(units) or units < 0 and -l:refund(-units) or 0
+      local units = units_of(l, cost) * sign
+      if units > 0 then l.charged = l:force(units)
+      elseif units < 0 or sign < 0 then l.charged = -l:refund(-units)
+      else l.charged = 0 end
       l.changed = l.charged ~= 0
     end
     local rule = tightest(d, 0)
-    return describe(d, { limited = false, rule = rule, retry = false, wait = zero, granted = d[rule].charged, shadow = 0 })
+    return about(d, rule, false, false, d[rule].charged, 0)
   end
 
-  -- Adds to the value those limits that were charged, and in front of one those that a later call would take its state for.
+  -- Adds to the value those limits that were charged, and in front of one those that a later call would take its state
+  -- for. One that was given units back and that the value did not hold is full, so it is not stored.
   function add_charged(s)
     s.adds_none = true
     for i, l in ipairs(s) do
@@ -1896,78 +1729,69 @@ do
   end
 end
 
---------------------------------------------------------------------------------------------------------------------------------
+--------------------------------------------------------------------------------------------------------------------
 -- Keys: what they hold, bans included, and what becomes of them. Nothing is written before a call is decided.
 
-local WRONG_KEY, WRONG_VALUE, BEYOND, read_key, open, is_banned, rest_of_ban, put, put_ban, store_behind, ban_end, store, apply
+local TOO_MANY_UNITS = 'ERR the value at this key holds a number of units above 9007199254740991, which needs the module'
+local raise -- ends a call with an error
+
+local read_key, open, is_banned, rest_of_ban, put, put_ban, ban_end, store, store_behind, write_string
 
 do
-  WRONG_KEY = { err = TEXT.wrongType }
-  WRONG_VALUE = { err = TEXT.wrongValue }
-  BEYOND = { err = 'ERR the value at this key holds a number of units above 9007199254740991, which needs the module' }
-
-  -- A key that holds a string or nothing; otherwise nil and the error.
+  -- A key that holds a string or nothing.
   function read_key(name)
     local value = try('GET', name)
-    if type(value) == 'table' then return nil, WRONG_KEY end
+    if type(value) == 'table' then raise(TEXT.wrongType) end
     local k = { name = name, value = value, state = value }
     if value and #value >= 9 and byte(value) == 2 then
-      local low, high = unpack('<I4I4', value, 2)
-      if high < 2 ^ 31 and low + high > 0 then k.ban, k.state = wide(of_words(high, low)), sub(value, 10) end
+      local ban = read_wide(value, 2)
+      if ban <= LAST and ban.s + ban.ns > 0 then k.ban, k.state = ban, sub(value, 10) end
     end
     return k
   end
 
-  -- The limits of a call with their states at a key; otherwise nil and the error.
+  -- The limits of a call with their states at a key.
   function open(k, limits)
     local s = stack_of(limits)
-    if k.value and not (k.ban and k.state == '') and not decode(s, k.state) then return nil, WRONG_VALUE end
-    if beyond then return nil, BEYOND end
+    if k.value and not (k.ban and k.state == '') and not decode(s, k.state) then raise(TEXT.wrongValue) end
+    if beyond then raise(TOO_MANY_UNITS) end
     return s
   end
 
-  function is_banned(k) return k.ban and k.ban > wide(now_s, now_ns) end
+  function is_banned(k) return k.ban and k.ban > now end
 
-  function rest_of_ban(k) return from_wide(k.ban - wide(now_s, now_ns)) end
+  function rest_of_ban(k) return from_wide(k.ban - now) end
+
+  function ban_end(duration) return wide(instant(duration)) end -- a time of the call
 
   function put(k, value, second, no_earlier) k.new, k.second, k.no_earlier = value, second, no_earlier end
 
-  local function second_of(at) return at.ns > 0 and at.s + 1 or at.s end
+  local function ban_bytes(at) return char(2) .. wide_bytes(at) end
 
-  local function ban_bytes(at) return char(2) .. eight_bytes(words_of(at.s, at.ns)) end
+  -- Bans a key until an instant, and leaves the rest as it is.
+  function put_ban(k, at)
+    put(k, ban_bytes(at) .. (k.value and k.state or ''), seconds_up(at.s, at.ns), true)
+    k.ban = at
+  end
 
   -- Writes a ban and the state of a stack, or the ban alone if all limits are full.
   function store_behind(k, at, s)
     local second, keeps_calendar = expiry(s)
     local value = ban_bytes(at)
     if second or keeps_calendar then value = value .. encode(s) end
-    put(k, value, most(second or 0, second_of(at)), keeps_calendar)
-  end
-
-  -- Bans a key until an instant, and leaves the rest as it is.
-  function put_ban(k, at)
-    put(k, ban_bytes(at) .. (k.value and k.state or ''), second_of(at), true)
-    k.ban = at
-  end
-
-  function ban_end(duration) -- a time of the call
-    local s, ns = instant(duration)
-    return wide(s, ns)
+    put(k, value, most(second or 0, seconds_up(at.s, at.ns)), keeps_calendar)
   end
 
   -- Writes a stack, or removes the key if all its limits are full.
   function store(k, s)
     if is_banned(k) then return store_behind(k, k.ban, s) end
     local second, keeps_calendar = expiry(s)
-    if second or keeps_calendar then
-      put(k, encode(s), second or second_after(one), keeps_calendar)
-    elseif k.value then
-      k.gone = true
-    end
+    if second or keeps_calendar then put(k, encode(s), second or seconds_up(instant(one)), keeps_calendar)
+    else k.gone = k.value and true end
   end
 
   -- Makes what was decided for a key true.
-  function apply(k)
+  function write_string(k)
     if k.gone then
       call('DEL', k.name)
     elseif k.new then
@@ -1981,58 +1805,51 @@ do
   end
 end
 
---------------------------------------------------------------------------------------------------------------------------------
+--------------------------------------------------------------------------------------------------------------------
 -- Leases: package lease. They lapse at whole milliseconds, so all but the comparison with limits is in these.
 
-local floor_ms, ceil_ms, read_leases, holds, grant, lease_denied, take_lease, until_lapsed, put_lease, end_leases
+local floor_ms, ceil_ms, read_leases, holds, grant, lease_denied, take_lease, until_lapsed, write_leases
 
 do
-  local WRONG_SET = { err = TEXT.wrongSet }
   local FURTHEST_MS = 200 * 365 * 86400e3
   local EARLIEST_MS = 1e12
   local SEEN = 16 -- lapsed leases that a call sees, and removes
 
   function floor_ms() return now_s * 1000 + floor(now_ns / 1e6) end
-  function ceil_ms() return now_s * 1000 + floor((now_ns + 999999) / 1e6) end
+  function ceil_ms() return ms_up(now) end
 
-  local function is_instant(score)
+  -- Reads a score, which is an instant at which a lease lapses.
+  local function instant_in(score)
     local ms, at = floor_ms(), tonumber(score)
     local earliest = ms < EARLIEST_MS and 1 or EARLIEST_MS
-    return at >= earliest and at <= ms + FURTHEST_MS and at == floor(at)
+    if not (at >= earliest and at <= ms + FURTHEST_MS and at == floor(at)) then raise(TEXT.wrongSet) end
+    return at
   end
 
-  -- The leases of a key, and that of an id; otherwise nil and the error. "others" adds what is known of the others.
+  -- The leases of a key, and those of ids. "others" adds what is known of the others than the first of these.
   function read_leases(name, ids, others)
     local count = try('ZCARD', name)
-    if type(count) == 'table' then return nil, WRONG_KEY end
+    if type(count) == 'table' then raise(TEXT.wrongType) end
     local k = { name = name, held = 0, next = 0, own = 0, next_other = 0, last_other = 0, lowest = {}, named = {} }
     if count == 0 then return k end
     local now_ms = format('%.0f', floor_ms())
-    local ok = true
-    k.lapsed = call('ZCOUNT', name, '-inf', now_ms)
-    k.held = count - k.lapsed
-    if k.lapsed > 0 then
+    local lapsed = call('ZCOUNT', name, '-inf', now_ms)
+    k.held = count - lapsed
+    if lapsed > 0 then
       local lowest = call('ZRANGE', name, '-inf', now_ms, 'BYSCORE', 'LIMIT', 0, SEEN, 'WITHSCORES')
       for i = 1, #lowest, 2 do
         k.lowest[#k.lowest + 1] = lowest[i]
-        ok = ok and is_instant(lowest[i + 1])
+        instant_in(lowest[i + 1])
       end
     end
     local ahead = call('ZRANGE', name, '(' .. now_ms, '+inf', 'BYSCORE', 'LIMIT', 0, 2, 'WITHSCORES')
     local last = call('ZRANGE', name, -2, -1, 'WITHSCORES')
-    if ahead[1] then
-      ok = ok and is_instant(ahead[2])
-      k.next = tonumber(ahead[2])
-    end
-    ok = ok and tonumber(last[#last]) <= floor_ms() + FURTHEST_MS
+    if ahead[1] then k.next = instant_in(ahead[2]) end
+    if tonumber(last[#last]) > floor_ms() + FURTHEST_MS then raise(TEXT.wrongSet) end
     for i, id in ipairs(ids) do
       local score = call('ZSCORE', name, id)
-      if score then
-        ok = ok and is_instant(score)
-        k.named[i] = tonumber(score)
-      end
+      k.named[i] = score and instant_in(score)
     end
-    if not ok then return nil, WRONG_SET end
     k.own = k.named[1] or 0
     if others then
       local from = ahead[1] == ids[1] and 3 or 1
@@ -2046,30 +1863,27 @@ do
   function holds(k) return k.own > 0 and k.own > floor_ms() end
 
   -- A lease that is granted for a TTL, a wide number: it lapses no sooner than that.
-  function grant(result, ttl)
-    local at = wide(now_s, now_ns) + ttl
-    result.retry, result.at = false, at.s * 1000 + floor((at.ns + 999999) / 1e6)
-    result.lease = result.at - ceil_ms()
-    return result
+  function grant(slots, remaining, ttl)
+    local at = ms_up(now + ttl)
+    return { limited = false, slots = slots, remaining = remaining, retry = false, at = at, lease = at - ceil_ms() }
   end
 
   local function time_until(ms)
     if ms == 0 then return zero end
     local s = floor(ms / 1000)
-    return most(from_wide(wide(s, (ms - s * 1000) * 1e6) - wide(now_s, now_ns)), zero)
+    return most(from_wide(wide(s, (ms - s * 1000) * 1e6) - now), zero)
   end
 
   function lease_denied(k, slots)
-    local result = { limited = true, slots = slots, remaining = most(slots - k.held, 0), retry = zero, at = 0, lease = 0 }
-    if slots == 0 then result.retry = false
-    elseif result.remaining == 0 then result.retry = time_until(k.next) end
-    return result
+    local free, retry = most(slots - k.held, 0), zero
+    if slots == 0 then retry = false elseif free == 0 then retry = time_until(k.next) end
+    return { limited = true, slots = slots, remaining = free, retry = retry, at = 0, lease = 0 }
   end
 
   function take_lease(k, slots, ttl)
     local free = most(slots - k.held, 0)
-    if holds(k) then return grant({ slots = slots, remaining = free }, ttl) end
-    if free > 0 then return grant({ slots = slots, remaining = free - 1 }, ttl) end
+    if holds(k) then return grant(slots, free, ttl) end
+    if free > 0 then return grant(slots, free - 1, ttl) end
     return lease_denied(k, slots)
   end
 
@@ -2082,36 +1896,27 @@ do
     return time_until(nxt), time_until(last)
   end
 
-  local function expire_with_last(k)
-    local last = call('ZRANGE', k.name, -1, -1, 'WITHSCORES')
-    if last[2] then call('PEXPIREAT', k.name, format('%.0f', tonumber(last[2]))) end
-  end
-
-  -- Writes the lease of an id, and removes lapsed ones.
-  function put_lease(k, id, at)
-    for _, lapsed in ipairs(k.lowest) do
-      if lapsed ~= id then call('ZREM', k.name, lapsed) end
-    end
-    call('ZADD', k.name, format('%.0f', at), id)
-    expire_with_last(k)
-  end
-
-  -- Ends so many leases of a key: those of ids, which it holds.
-  function end_leases(k, ids)
-    if #ids == k.held then
+  -- Writes a lease, and removes lapsed ones; or ends those of ids, which the key holds.
+  function write_leases(k)
+    local lease, ended = k.lease, k.ended
+    if ended and #ended == k.held then
       call('DEL', k.name)
       return
     end
-    for _, id in ipairs(ids) do call('ZREM', k.name, id) end
-    expire_with_last(k)
+    for _, id in ipairs(ended or k.lowest) do
+      if ended or id ~= lease.id then call('ZREM', k.name, id) end
+    end
+    if lease then call('ZADD', k.name, format('%.0f', lease.at), lease.id) end
+    local last = call('ZRANGE', k.name, -1, -1, 'WITHSCORES')
+    if last[2] then call('PEXPIREAT', k.name, format('%.0f', tonumber(last[2]))) end
   end
 end
 
---------------------------------------------------------------------------------------------------------------------------------
--- Words: package words. A call that cannot be read raises its error, which read_words catches.
+--------------------------------------------------------------------------------------------------------------------
+-- Words: package words. A call that cannot be read raises its error.
 
-local MALFORMED, NO_UNIT, LARGEST, LENGTHS
-local raise, refuse, caught, near, shown, integer, length_of_time, duration, set_rate, time_bytes, is_long, in_plain, read_words
+local LENGTHS -- of the units of time
+local caught, shown, near, refuse, check_counts, parse, parse_throttle, parse_ban, read_words
 
 do
   -- pcall of the server makes a string of a table with a field "err".
@@ -2119,12 +1924,12 @@ do
 
   function refuse(text) raise('ERR ' .. text) end
 
-  -- What f returns; otherwise nil and the error that it raised.
+  -- What f returns, or the error that it raised.
   function caught(f, ...)
     local ok, result = pcall(f, ...)
     if ok then return result end
     if type(result) ~= 'table' then error(result, 0) end
-    return nil, { err = result.refusal }
+    return { err = result.refusal }
   end
 
   function shown(word)
@@ -2147,15 +1952,18 @@ do
     end
   end
 
+  local function append(names, others)
+    for _, name in ipairs(others) do names[#names + 1] = name end
+  end
+
   -- What a value is that is not of the right form, and one that lacks a unit.
-  MALFORMED, NO_UNIT = {}, {}
+  local MALFORMED, NO_UNIT = {}, {}
 
   local ABOVE_EXACT = 'numbers above 9007199254740991 need the module'
-
-  LARGEST = '9223372036854775807'
+  local LARGEST = '9223372036854775807'
 
   -- An integer of 64 bits as the server's own commands read it; nil of anything else. Above 2^53 it is rounded.
-  function integer(text)
+  local function integer(text)
     if #text > 20 then return nil end
     local sign, digits = match(text, '^(%-?)(%d+)$')
     if not digits or #digits > 1 and byte(digits) == 48 or sign == '-' and digits == '0' then return nil end
@@ -2163,51 +1971,53 @@ do
     return tonumber(text)
   end
 
-  local function is_too_large(text) return #text >= 19 and find(text, '^[1-9]%d*$') ~= nil end
+  -- A number that is not negative; otherwise nil and what is wrong with it.
+  local function natural(text, too_large)
+    local n = integer(text)
+    if n and n >= 0 then return n end
+    return nil, #text >= 19 and find(text, '^[1-9]%d*$') and too_large or MALFORMED
+  end
 
   -- Reads whole.fraction units of time.
   local function decimal(digits, fraction, unit)
-    local too_large = not integer(digits) and is_too_large(digits)
-    if not find(digits, '^%d+$') or not integer(digits) and not too_large or not find(fraction, '^%d+$') then return MALFORMED end
-    if too_large then return TEXT.tooLong end
+    if not find(digits, '^%d+$') or not find(fraction, '^%d+$') then return MALFORMED end
+    local whole_units, problem = natural(digits, TEXT.tooLong)
+    if problem then return problem end
     fraction = gsub(fraction, '0+$', '')
     if #fraction > 16 then return TEXT.tooFine end
     -- The greatest divisor that 10^n and the unit have in common.
     local scale, a, b = 10 ^ #fraction, 10 ^ #fraction, approximately(unit)
     while b > 0 do a, b = b, a % b end
-    if wide(0, 1) * a * integer(digits) >= wide(18446744073, 709551616) then return TEXT.tooLong end
+    if wide(0, 1) * a * whole_units >= wide(18446744073, 709551616) then return TEXT.tooLong end
     fraction = rep('0', 18 - #fraction) .. fraction
     local parts, rest = divide(wide(tonumber(sub(fraction, 1, 9)), tonumber(sub(fraction, 10))), wide(0, 1) * (scale / a))
     if rest.s + rest.ns > 0 then return TEXT.tooFine end
-    local part = approximately(unit) / a
-    return nil, unit * integer(digits) + wide(0, 1) * part * parts
+    return nil, unit * whole_units + wide(0, 1) * (approximately(unit) / a) * parts
   end
 
-  -- Reads a length of time: what is wrong with it, the time as a wide number, and whether it is in whole days. A unit alone is one of it
-  -- if that is allowed. A bare number is one of seconds, and NO_UNIT.
-  function length_of_time(text, bare)
+  -- Reads a length of time: what is wrong with it, the time as a wide number, and whether it is in whole days. A unit
+  -- alone is one of it if that is allowed. A bare number is one of seconds, and NO_UNIT.
+  local function length_of_time(text, bare)
     if #text > 64 then return MALFORMED end
     local digits, name = match(text, '^(.-)(%l*)$')
-    local unit = LENGTHS[name]
+    local unit, is_days = LENGTHS[name], name == 'd'
     if not unit then return MALFORMED end
-    if digits == '' and name ~= '' and bare then return nil, unit, name == 'd' end
+    if digits == '' and name ~= '' and bare then return nil, unit, is_days end
     local point, problem, ns = find(digits, '.', 1, true), nil, nil
-    local is_days = name == 'd'
     if point then
       problem, ns = decimal(sub(digits, 1, point - 1), sub(digits, point + 1), unit)
       is_days = is_days and find(digits, '%.0+$') ~= nil
     else
-      local n = integer(digits)
-      if not n then return is_too_large(digits) and TEXT.tooLong or MALFORMED end
-      if n < 0 then return MALFORMED end
-      ns = unit * n
+      local n
+      n, problem = natural(digits, TEXT.tooLong)
+      ns = n and unit * n
     end
     if not problem and name == '' and ns.s + ns.ns > 0 then problem = NO_UNIT end
     return problem, ns, is_days
   end
 
   -- Reads a length of time of at most 100 years.
-  function duration(text)
+  local function duration(text)
     local problem, ns = length_of_time(text, true)
     if problem == TEXT.tooLong or ns and ns > wide(36500 * DAY, 0) then return MALFORMED end
     return problem, ns
@@ -2217,68 +2027,57 @@ do
   local function divide_quota(text)
     local slash = find(sub(text, 1, 64), '/', 1, true)
     if not slash then return MALFORMED end
-    local digits = sub(text, 1, slash - 1)
-    local count = integer(digits)
-    if count and count >= 0 then return nil, count, sub(text, slash + 1) end
-    return is_too_large(digits) and TEXT.tooMany or MALFORMED
+    local count, problem = natural(sub(text, 1, slash - 1), TEXT.tooMany)
+    return problem, count, sub(text, slash + 1)
   end
 
-  -- Reads count/period: what is wrong with it, the count, the period, and whether that is in whole days.
-  local function count_per_period(text)
+  -- Reads count/period: what is wrong with it, and what a limit is that it says.
+  local function quota(text)
     local problem, count, period = divide_quota(text)
     if problem then return problem end
-    local ns, is_days
-    problem, ns, is_days = length_of_time(period, true)
-    if not problem and ns.s + ns.ns == 0 then problem = TEXT.noPeriod end
-    return problem, count, ns, is_days
-  end
-
-  local function quota(p, text)
-    local problem, count, length, is_days = count_per_period(text)
-    if problem then return problem end
-    p.limit.count, p.limit.length, p.limit.is_days = count, length, is_days
-  end
-
-  local function denials(p, text)
-    local problem, count, period = count_per_period(text)
-    if problem then return problem end
-    if count == 0 then return MALFORMED end
-    if period > wide(MAX_S, MAX_NS) then return TEXT.tooLong end
-    if count > EXACT then return ABOVE_EXACT end
-    p.r.after = limit_of({ kind = 5, count = count, period = period, head = char(5) .. time_bytes(period) })
+    local length, is_days
+    problem, length, is_days = length_of_time(period, true)
+    if not problem and length.s + length.ns == 0 then problem = TEXT.noPeriod end
+    return problem, { count = count, length = length, is_days = is_days }
   end
 
   -- Also in whole weeks, months or years.
-  local function calendar_quota(p, text)
-    local problem = quota(p, text)
-    if problem ~= MALFORMED then return problem end
+  local function calendar_quota(text)
+    local problem, limit = quota(text)
+    if problem ~= MALFORMED then return problem, limit end
     local count, period
     problem, count, period = divide_quota(text)
     if problem or #period > 64 then return MALFORMED end
     local digits, unit = match(period, '^(.-)(%l*)$')
     if unit == 'd' or not UNITS[unit] then return MALFORMED end
-    local n = digits == '' and 1 or integer(digits)
-    if not n then return is_too_large(digits) and TEXT.tooLong or MALFORMED end
-    if n < 0 then return MALFORMED end
-    if n == 0 then return TEXT.noPeriod end
-    p.limit.count, p.limit.n, p.limit.unit = count, n, unit
+    local n = 1
+    if digits ~= '' then n, problem = natural(digits, TEXT.tooLong) end
+    if n == 0 then problem = TEXT.noPeriod end
+    return problem, { count = count, n = n, unit = unit }
+  end
+
+  local function denials(text)
+    local problem, said = quota(text)
+    if problem then return problem end
+    if said.count == 0 then return MALFORMED end
+    if said.length > LAST then return TEXT.tooLong end
+    if said.count > EXACT then return ABOVE_EXACT end
+    return nil, limit_of({ kind = 5, count = said.count, period = said.length, head = char(5) .. wide_bytes(said.length) })
   end
 
   local function integer_from(least_number)
-    return function(p, text)
+    return function(text)
       local n = integer(text)
       if not n or n < least_number then return MALFORMED end
-      if n > EXACT then return ABOVE_EXACT end
-      p.number = n
+      return n > EXACT and ABOVE_EXACT or nil, n
     end
   end
 
   local function duration_from(least_ns)
-    return function(p, text)
+    return function(text)
       local problem, ns = duration(text)
       if ns and (not problem or problem == NO_UNIT) and ns.s == 0 and ns.ns < least_ns then return MALFORMED end
-      p.number = ns
-      return problem
+      return problem, ns
     end
   end
 
@@ -2289,7 +2088,7 @@ do
     return c.slots and upper(text) == 'SLOTS' and 'SLOTS' or finder(c.kinds, text) or finder(c.options, text) or finder(c.terms, text)
   end
 
-  -- How the values of words are read: each returns what is wrong.
+  -- How the values of words are read: each returns what is wrong, and what the value says.
   local VALUES = {
     units = integer_from(0),
     slots = integer_from(0),
@@ -2301,22 +2100,18 @@ do
     quota = quota,
     denials = denials,
     calendar_quota = calendar_quota,
-    id = function(_, text) return not is_id(text) and MALFORMED or nil end,
-    zone = function(p, text)
+    id = function(text) return not is_id(text) and MALFORMED or nil, text end,
+    zone = function(text, c)
       if text == 'UTC' then return nil end
       if #text > 64 then return MALFORMED end
-      p.limit.zone = zone_of(text)
-      if p.limit.zone then return nil end
-      if takes(p.command, text) then return MALFORMED end
-      local meant = similar_zone(text)
+      local zone = zone_of(text)
+      if zone then return nil, zone end
+      local meant = not takes(c, text) and similar_zone(text)
       return meant and TEXT.noZone .. meant .. '?' or MALFORMED
     end,
   }
 
-  local function is_right_in_lower_case(p, w, text)
-    return #text <= 64 and not VALUES[w.value](p, lower(text))
-  end
-
+  -- Refuses the value of a word.
   local function misread(p, w, text, problem)
     if problem == NO_UNIT then
       local number = sub(text, (find(text, '/', 1, true) or 0) + 1)
@@ -2325,8 +2120,8 @@ do
     end
     if problem ~= MALFORMED then near(text, problem) end
     if not w.is_name and find(text, ' ', 1, true) then near(text, TEXT.severalInOne) end
-    if w.has_unit and is_right_in_lower_case(p, w, text) then near(text, TEXT.unitsAreLower) end
-    near(text, w.name .. ' ' .. w.right)
+    local is_right_in_lower_case = w.has_unit and #text <= 64 and not VALUES[w.value](lower(text), p.command)
+    near(text, is_right_in_lower_case and TEXT.unitsAreLower or w.name .. ' ' .. w.right)
   end
 
   local function shift(p)
@@ -2334,37 +2129,36 @@ do
     return p.args[p.next - 1]
   end
 
-  -- Reads the value of a word, if it has one.
+  -- Reads the value of a word: what it says, and the text that says so. A word without one says true.
   local function read_value(p, name, text)
     local w = WORDS[name]
-    if not w.value then return nil end
+    if not w.value then return true, text end
     if p.next > #p.args then near(text, w.name .. ' ' .. w.right) end
-    p.text = shift(p)
-    local problem = VALUES[w.value](p, p.text)
-    if problem then misread(p, w, p.text, problem) end
-    return p.number
+    local said = shift(p)
+    local problem, value = VALUES[w.value](said, p.command)
+    if problem then misread(p, w, said, problem) end
+    return value, said
   end
 
   local function check_pairs(names, seen)
     for _, name in ipairs(names) do
-      if seen[name] then
-        for _, other in ipairs(WORDS[name].excluded) do
-          if seen[other] then near(name, TEXT.cannotGoWith .. other) end
-        end
+      for _, other in ipairs(seen[name] and WORDS[name].excluded or {}) do
+        if seen[other] then near(name, TEXT.cannotGoWith .. other) end
       end
     end
   end
 
-  -- Reads words as long as they are of those that may follow a limit.
-  local function read_following(p, names, put_value)
+  -- Reads words as long as they are of those that may follow a limit, into fields of the limit that are called as they
+  -- are. Returns their texts.
+  local function read_following(p, names, limit)
     local seen = {}
     while p.next <= #p.args do
       local name = finder(names, p.args[p.next])
       if not name then break end
       local text = shift(p)
       if seen[name] then near(text, TEXT.givenTwice) end
-      seen[name], p.seen[name] = true, true
-      put_value(name, read_value(p, name, text))
+      limit[lower(name)], seen[name] = read_value(p, name, text)
+      p.seen[name] = true
     end
     check_pairs(names, seen)
     return seen
@@ -2373,66 +2167,57 @@ do
   -- A wide number divided by a whole one, rounded up.
   local function divide_up(a, n)
     local s = floor(a.s / n)
-    local ns, rest = divide(wide(a.s - s * n, a.ns), wide(floor(n / 1e9), n % 1e9))
+    local ns, rest = divide(wide(a.s - s * n, a.ns), wide_of(n))
     return wide(s, ns) + wide(0, rest.s + rest.ns > 0 and 1 or 0)
   end
 
   -- Completes a RATE of so many units for a period; what is wrong with it.
-  function set_rate(limit, capacity, count, period)
-    if period < wide(floor(count / 1e9), count % 1e9) then return TEXT.tooFast end
+  local function set_rate(limit, capacity, count, period)
+    if period < wide_of(count) then return TEXT.tooFast end
     limit.capacity, limit.emission = capacity, divide_up(period, count)
     limit.tolerance = limit.emission * capacity
-    if limit.tolerance > wide(MAX_S, MAX_NS) then return TEXT.tooSlow end
+    if limit.tolerance > LAST then return TEXT.tooSlow end
   end
-
-  function time_bytes(a) return eight_bytes(words_of(a.s, a.ns)) end
 
   -- Completes a FIXED by the calendar or with an offset.
-  local function set_fixed(l, zone_text, offset_text)
-    local offset = l.offset or wide(0, 0)
-    local shortest
-    if not l.unit and zone_text and not l.is_days then near(zone_text, TEXT.zoneNeedsDays) end
-    if l.zone and not l.unit then l.unit, l.n = 'd', l.length.s / DAY end
-    if l.unit then
-      local days = ({ d = 1, w = 7, mo = 28, y = 365 })[l.unit]
-      local most_units = ({ d = 106751, w = floor(106751 / 7), mo = 292 * 12, y = 292 })[l.unit]
-      if l.n > most_units then return TEXT.tooLong end
-      shortest = wide(days * DAY, 0) * l.n
+  local function set_fixed(l, seen)
+    local none = wide(0, 0)
+    local zone, shortest = l.tz, l.length
+    l.offset = l.offset or none
+    if not l.unit and seen.TZ and not l.is_days then near(seen.TZ, TEXT.zoneNeedsDays) end
+    if zone and not l.unit then l.unit, l.n = 'd', l.length.s / DAY end
+    local unit = UNITS[l.unit]
+    if unit then
+      if l.n > unit.most then return TEXT.tooLong end
+      shortest = wide(unit.days * DAY, 0) * l.n
     else
-      if l.length > wide(MAX_S, MAX_NS) then return TEXT.tooLong end
+      if l.length > LAST then return TEXT.tooLong end
       if l.length.s == 0 and l.length.ns < 1000 then return 'a FIXED of less than 1us needs the module' end
-      shortest = l.length
     end
-    if offset >= shortest then near(offset_text, TEXT.longOffset) end
-    l.offset_s, l.offset_ns, l.offset = offset.s, offset.ns, nil
-    l.has_hash = l.unit ~= nil or offset.s + offset.ns > 0
-    if not l.has_hash then l.head = char(3) .. time_bytes(l.length)
-    elseif l.unit then l.head = char(3) .. hash_of(l.zone and l.zone.name or '', UNITS[l.unit].number, l.n, offset)
-    else l.head = char(3) .. hash_of('', 0, l.length, offset) end
+    if l.offset >= shortest then near(seen.OFFSET, TEXT.longOffset) end
+    l.zone, l.has_hash = zone, unit ~= nil or l.offset > none
+    if unit then l.head = hash_of(zone and zone.name or '', unit.number, l.n, l.offset)
+    else l.head = l.has_hash and hash_of('', 0, l.length, l.offset) or wide_bytes(l.length) end
+    l.head = char(3) .. l.head
   end
 
-  -- Makes a limit of what its words said.
-  local function finish_limit(name, l, words)
-    local last, period = wide(MAX_S, MAX_NS), l.length
-    if name == 'FIXED' and words.FIRST then
-      if l.unit == 'w' then period, l.unit = wide(7 * DAY, 0) * l.n, nil
-      elseif l.unit then near(l.quota, TEXT.firstHasLength) end
-      l.kind, l.length = 4, nil
-    elseif name == 'FIXED' then
+  -- Makes a limit of what its words said; what is wrong with it.
+  local function finish_limit(name, l, seen)
+    local period = l.length
+    if name == 'FIXED' and not seen.FIRST then
       l.kind = 3
-      return set_fixed(l, words.TZ, words.OFFSET)
-    else
-      l.kind, l.length = name == 'RATE' and 1 or 2, nil
-      if l.capacity and l.count == 0 then return TEXT.zeroHasNoBurst end
+      return set_fixed(l, seen)
     end
-    if period > last then return TEXT.tooLong end
-    l.head = char(l.kind) .. time_bytes(period)
-    if l.count == 0 then
-      if l.kind == 1 then l.rate_head = l.head end
-      return nil
-    end
-    if l.kind == 1 then return set_rate(l, l.capacity or l.count, l.count, period) end
-    if l.kind == 2 then set_period(l, period) else l.period = period end
+    if l.unit == 'w' then period, l.unit = wide(7 * DAY, 0) * l.n, nil
+    elseif l.unit then near(l.quota, TEXT.firstHasLength) end
+    l.kind, l.length = name == 'RATE' and 1 or name == 'WINDOW' and 2 or 4, nil
+    if l.burst and l.count == 0 then return TEXT.zeroHasNoBurst end
+    if period > LAST then return TEXT.tooLong end
+    l.head = char(l.kind) .. wide_bytes(period)
+    if l.count == 0 then l.rate_head = l.kind == 1 and l.head
+    elseif l.kind == 1 then return set_rate(l, l.burst or l.count, l.count, period)
+    elseif l.kind == 2 then set_period(l, period)
+    else l.period = period end
   end
 
   local function in_slots(p) return p.group.slots ~= nil end
@@ -2441,27 +2226,15 @@ do
 
   local function read_limit(p, name, text)
     if in_slots(p) then near(text, TEXT.ownGroup) end
-    local l, words = {}, {}
-    p.limit = l
-    read_value(p, name, text)
-    l.quota = p.text
-    if l.count > EXACT then near(l.quota, ABOVE_EXACT) end
-    read_following(p, WORDS[name].owned, function(word, value)
-      words[word] = p.text
-      if word == 'BURST' then l.capacity = value elseif word == 'OFFSET' then l.offset = value end
-    end)
-    local problem = finish_limit(name, l, words)
-    if problem then near(l.quota, problem) end
-    local used
-    read_following(p, p.command.terms, function(word, value)
-      if word == 'TAKE' then l.take = value
-      elseif word == 'SPARE' then l.spare = value
-      elseif word == 'USED' then used = value
-      elseif word == 'SHADOW' then l.shadow = true end
-    end)
+    local l, said = read_value(p, name, text)
+    l.quota = said
+    if l.count > EXACT then near(said, ABOVE_EXACT) end
+    local problem = finish_limit(name, l, read_following(p, WORDS[name].owned, l))
+    if problem then near(said, problem) end
+    read_following(p, p.command.terms, l)
     if p.command.settles then
-      if (l.take ~= nil) ~= (used ~= nil) then near(l.quota, TEXT.takeAndUsed) end
-      l.take = (used or 0) - (l.take or 0)
+      if (l.take ~= nil) ~= (l.used ~= nil) then near(said, TEXT.takeAndUsed) end
+      l.take = (l.used or 0) - (l.take or 0)
     end
     if #p.group.limits == MAX_LIMITS then near(text, TEXT.tooManyLimits) end
     p.rates_only = p.rates_only and l.kind == 1
@@ -2472,26 +2245,25 @@ do
 
   -- Reads a group of SLOTS.
   local function read_slots(p, text)
-    if #p.group.limits > 0 or in_slots(p) then near(text, TEXT.ownGroup) end
-    p.seen.SLOTS = true
-    p.group.slots = -1
+    local group = p.group
+    if #group.limits > 0 or in_slots(p) then near(text, TEXT.ownGroup) end
+    p.seen.SLOTS, group.slots = true, -1
     if p.command.slots == 'alone' then return end
-    p.group.slots = read_value(p, 'SLOTS', text)
+    group.slots = read_value(p, 'SLOTS', text)
     local following = p.args[p.next]
     if not following or upper(following) ~= 'TTL' then near(following or text, TEXT.expected .. 'TTL') end
-    p.group.ttl = read_value(p, 'TTL', shift(p))
+    group.ttl = read_value(p, 'TTL', shift(p))
   end
 
   local function expected_groups(c)
     local names = { unpack_table(c.kinds) }
     if c.slots then names[#names + 1] = 'SLOTS' end
-    return list_of(names)
+    return TEXT.expected .. list_of(names)
   end
 
   -- What to add to the error that a limit is missing if numkeys made a key of a word that begins one.
   local function key_or_limit(p)
-    if #p.groups > 1 then return '' end
-    for _, key in ipairs(p.keys or {}) do
+    for _, key in ipairs(#p.groups == 1 and p.keys or {}) do
       local name = p.command.slots and upper(key) == 'SLOTS' and 'SLOTS' or finder(p.command.kinds, key)
       if name then return TEXT.numKeysIs .. #p.keys .. ', so ' .. name .. TEXT.isAKey end
     end
@@ -2500,30 +2272,25 @@ do
 
   -- Refuses a word that may not stand where it does.
   local function unexpected(p, text)
-    local c = p.command
+    local c, names = p.command, {}
     local space = find(text, ' ', 1, true)
     if space and takes(c, sub(text, 1, space - 1)) then near(text, TEXT.severalInOne) end
-    if wants_limit(p) then near(text, TEXT.expected .. expected_groups(c) .. key_or_limit(p)) end
+    if wants_limit(p) then near(text, expected_groups(c) .. key_or_limit(p)) end
     for _, kind in ipairs(c.kinds) do
       if finder(WORDS[kind].owned, text) then near(text, TEXT.misplacedOwn .. kind) end
     end
     if finder(c.terms, text) then near(text, TEXT.misplacedTerm) end
-    local names, others = {}, { unpack_table(c.kinds) }
-    for _, name in ipairs(c.options) do others[#others + 1] = name end
     if p.next - 1 == p.limit_ends and #c.kinds > 0 then -- right behind a limit
       local kind = p.next > 3 and finder(c.kinds, p.args[p.next - 3])
-      for _, name in ipairs(kind and WORDS[kind].owned or {}) do names[#names + 1] = name end
-      for _, name in ipairs(c.terms) do names[#names + 1] = name end
+      append(names, kind and WORDS[kind].owned or {})
+      append(names, c.terms)
     end
-    for _, name in ipairs(others) do names[#names + 1] = name end
+    append(names, c.kinds)
+    append(names, c.options)
     near(text, TEXT.expected .. list_of(names))
   end
 
   local NEEDS_MODULE = { TIMEOUT = true, GROUP = true, WEIGHT = true, PRIORITY = true }
-
-  -- What an option says, by its word.
-  local PUT = { COST = 'cost', MAXWAIT = 'maxwait', BAN = 'ban', SLOTS = 'slots', TTL = 'ttl', COUNT = 'rows' }
-  local FLAGS = { ANY = 'any', UPTO = 'upto', STRICT = 'strict', FORCE = 'force', COMPACT = 'compact', EACH = 'each' }
 
   local function read_option(p, name, text)
     if NEEDS_MODULE[name] then near(text, 'needs the module: a function cannot make its caller wait') end
@@ -2531,10 +2298,7 @@ do
     p.seen[name] = true
     repeat
       local value = read_value(p, name, text)
-      if PUT[name] then p.r[PUT[name]] = value elseif FLAGS[name] then p.r[FLAGS[name]] = true end
-      if name == 'ID' then
-        p.r.id_at = p.r.id_at or p.next - 1
-      end
+      if name == 'ID' then p.r.id_at = p.r.id_at or p.next - 1 else p.r[lower(name)] = value end
     until name ~= p.command.repeated or p.next > #p.args
   end
 
@@ -2570,15 +2334,16 @@ do
   end
 
   -- Whether the times of a call are too long for plain numbers.
-  function is_long(r)
-    local large, large_rate = wide(floor(LARGE / 1e9), 0), wide(floor(LARGE_RATE / 1e9), 0)
+  local function is_long(r)
+    local large, large_rate = wide_of(LARGE), wide_of(LARGE_RATE)
     if r.maxwait >= large_rate or r.ban >= large_rate or r.after and r.after.period >= large then return true end
     for _, group in ipairs(r.groups) do
       for _, l in ipairs(group.limits) do
         if l.kind == 1 then
           local units = l.take and math.abs(l.take) or r.cost
           if not r.force and not r.settles then units = least(units, l.capacity) end
-          if l.tolerance + l.emission * units + l.emission * least(l.spare or 0, l.capacity) + r.maxwait >= large_rate then return true end
+          local spare = least(l.spare or 0, l.capacity)
+          if l.tolerance + l.emission * units + l.emission * spare + r.maxwait >= large_rate then return true end
         elseif l.kind == 2 and l.span >= large or l.kind == 4 and l.period >= large then
           return true
         end
@@ -2590,15 +2355,12 @@ do
   local TIMES = { 'maxwait', 'ban', 'emission', 'tolerance', 'period', 'slot', 'span' }
 
   -- The same request, or limit, in plain numbers.
-  function in_plain(t)
+  local function in_plain(t)
     local copy = {}
     for name, value in pairs(t) do copy[name] = value end
-    for _, name in ipairs(TIMES) do
-      if copy[name] then copy[name] = approximately(copy[name]) end
-    end
+    for _, name in ipairs(TIMES) do copy[name] = copy[name] and approximately(copy[name]) end
     if copy.kind then return limit_of(copy) end
-    copy.after = t.after and in_plain(t.after)
-    copy.groups = {}
+    copy.after, copy.groups = t.after and in_plain(t.after), {}
     for i, group in ipairs(t.groups) do
       local limits = {}
       for j, limit in ipairs(group.limits) do limits[j] = in_plain(limit) end
@@ -2607,11 +2369,15 @@ do
     return copy
   end
 
+  -- A request for the groups of limits, before its words say more.
+  local function request(groups) return { cost = 1, maxwait = wide(0, 0), ban = wide(0, 0), groups = groups } end
+
   -- Reads the words behind the keys.
-  local function parse(c, args, keys)
+  function parse(c, args, keys)
     local group = { limits = {} }
-    local p = { command = c, args = args, next = 1, seen = {}, groups = { group }, group = group, rates_only = true, keys = c.groups and keys }
-    p.r = { cost = 1, settles = c.settles, maxwait = wide(0, 0), ban = wide(0, 0), groups = p.groups }
+    local p = { command = c, args = args, next = 1, seen = {}, groups = { group }, group = group, rates_only = true }
+    p.keys, p.r = c.groups and keys, request(p.groups)
+    p.r.settles = c.settles
     while p.next <= #args do
       local text = shift(p)
       local kind, option = finder(c.kinds, text), finder(c.options, text)
@@ -2622,22 +2388,70 @@ do
       else read_option(p, option, text) end
     end
     if wants_limit(p) then
-      if #p.groups > 1 then near(args[#args], TEXT.expected .. expected_groups(c)) end
+      if #p.groups > 1 then near(args[#args], expected_groups(c)) end
       refuse('syntax error: ' .. (c.groups and TEXT.noLimits .. key_or_limit(p) or TEXT.noLimit))
     end
     check(p)
     if c.groups and #p.groups > 1 and #p.groups < #keys then near('NEXT', TEXT.oneGroupOrAll) end
-    p.r.is_long = is_long(p.r)
-    if not p.r.is_long then p.r.plain = in_plain(p.r) end
     return p.r
   end
 
-  -- What the words of earlier calls were read as, ids aside: a table for each word, by the words before. When there are many, all are
-  -- forgotten.
+  -- Reads the words of CL.THROTTLE behind the key.
+  function parse_throttle(_, args)
+    local max_burst, count = integer(args[1]), integer(args[2])
+    local needs_module = ' of more than 9007199254740990 needs the module'
+    if not max_burst or max_burst < 0 or args[1] == LARGEST then raise(TEXT.badMaxBurst) end
+    if not count or count < 1 then raise(TEXT.badCount) end
+    local problem, period = length_of_time(args[3], false)
+    if problem == TEXT.tooFine then raise(TEXT.badFraction) end
+    if problem and problem ~= NO_UNIT or period.s + period.ns == 0 then raise(TEXT.badPeriod) end
+    if max_burst >= EXACT then refuse('a max_burst' .. needs_module) end
+    if count >= EXACT then refuse('a count_per_period' .. needs_module) end
+    if period > LAST then refuse('a period of more than 292 years needs the module') end
+    local l = { kind = 1, head = char(1) .. wide_bytes(period) }
+    problem = set_rate(l, max_burst + 1, count, period)
+    if problem then raise(problem == TEXT.tooFast and TEXT.badRate or TEXT.badTolerance) end
+    local r = request({ { limits = { limit_of(l) } } })
+    if args[4] then r.cost = integer(args[4]) end
+    if not r.cost or r.cost < 0 then raise(TEXT.badQuantity) end
+    if r.cost > EXACT then refuse('a quantity' .. needs_module) end
+    return r
+  end
+
+  function parse_ban(_, args)
+    local problem, ns = duration(args[1])
+    if problem == NO_UNIT and #args[1] <= 40 then
+      refuse('duration: ' .. args[1] .. TEXT.noUnit .. args[1] .. 'ms or ' .. args[1] .. 's')
+    end
+    if problem then raise(TEXT.badBanDuration) end
+    local r = request({})
+    r.ban, r.is_long = ns, true
+    return r
+  end
+
+  -- Refuses a call with too many keys or words, or too few.
+  function check_counts(c, keys, args)
+    if c.groups then
+      if #keys < 1 or #keys > 8 then raise(TEXT.badNumKeys) end
+      if 1 + #keys + #args > 800 then raise(TEXT.tooManyWords) end
+      return
+    end
+    if #keys > 1 then refuse(gsub(c.name, '%.', '_') .. ' takes one key') end
+    if #args + 1 > 96 then raise(c.repeated and TEXT.tooManyIDs or TEXT.tooManyWords) end
+    if #keys == 0 or #args < c.least or c.most and #args > c.most then
+      refuse("wrong number of arguments for '" .. c.name .. "' command")
+    end
+  end
+
+  -- What the words of earlier calls were read as, ids aside: a table for each word, by the words before. When there are
+  -- many, all are forgotten.
   local MOST_REMEMBERED, LONGEST_REMEMBERED = 10000, 64
   local how_many = 0
 
   local function remember(c, keys, args, id_at, r)
+    for i = 1, #args do
+      if i ~= id_at and #args[i] > LONGEST_REMEMBERED then return end
+    end
     if how_many + #args > MOST_REMEMBERED then
       for _, command in pairs(COMMANDS) do command.remembered = {} end
       how_many = 0
@@ -2645,759 +2459,579 @@ do
     local place = c.remembered
     for i = 0, #args do
       local word = i == 0 and keys or i == id_at and '' or args[i]
-      if not place[word] then place[word] = {} end
+      place[word] = place[word] or {}
       place = place[word]
     end
     place[true] = r
     how_many = how_many + #args + 1
   end
 
-  -- What the words of a call say; otherwise nil and the error. "keys" is how many there are.
+  -- What the words of a call say.
   function read_words(c, args, keys)
     local id_at
-    if c.has_id then
-      for i = 2, #args do
-        if args[i - 1] == 'ID' then
-          id_at = i
-          break
-        end
-      end
+    for i = c.has_id and #args or 0, 2, -1 do
+      if args[i - 1] == 'ID' then id_at = i end
     end
     local place = c.remembered[#keys]
     for i = 1, #args do
-      if not place then break end
-      place = place[i == id_at and '' or args[i]]
+      place = place and place[i == id_at and '' or args[i]]
     end
     local r = place and place[true]
     if r and (not id_at or is_id(args[id_at])) then return r end
-    local problem
-    r, problem = caught(c.parse or parse, c, args, keys)
-    if not r then return nil, problem end
-    r.rates = c.takes and c.takes(r)
-    if not c.repeated and r.id_at == id_at then
-      local longest = 0
-      for i = 1, #args do longest = most(longest, i == id_at and 0 or #args[i]) end
-      if longest <= LONGEST_REMEMBERED then remember(c, #keys, args, id_at, r) end
-    end
+    r = c.parse(c, args, keys)
+    r.is_long = r.is_long or is_long(r)
+    if not r.is_long then r.plain = in_plain(r) end
+    r.rates = c.takes and c.takes(c, r)
+    if not c.repeated and r.id_at == id_at then remember(c, #keys, args, id_at, r) end
     return r
   end
 end
 
---------------------------------------------------------------------------------------------------------------------------------
--- Calls.
+--------------------------------------------------------------------------------------------------------------------
+-- Calls. "m" is the limits of all keys in one row. Of each key it has either the stack, which "begin"s behind so many
+-- limits of the row, or the leases and what becomes of them, "taken".
 
--- Decides a call, in plain numbers if they do, and writes what comes of it.
-local function decided(f, c, q, ks, ids)
-  decide_in(q.is_long)
-  local reply = f(c, q.plain or q, ks, ids)
-  if long and not is_wide then
-    for _, k in ipairs(ks) do k.new, k.gone, k.ban, k.write = nil, nil, k.was_banned, nil end
-    decide_in(true)
-    reply = f(c, q, ks, ids)
+local limit, look, give_back, ban, settle_admission, lease, renew, release, list_leases
+
+do
+  local function number(condition) return condition and 1 or 0 end
+
+  local NONE = {}
+
+  local function join(r, ks)
+    local m = { shadows = 0, stacks = {}, leases = NONE }
+    for i, k in ipairs(ks) do
+      local group = r.groups[i] or r.groups[1]
+      if group.slots then
+        if m.leases == NONE then m.leases = {} end
+        m.leases[i], k.group = k, group
+      else
+        local s = open(k, group.limits)
+        m.stacks[i], s.begin = s, #m
+        m.shadows = m.shadows + s.shadows
+        for _, l in ipairs(s) do m[#m + 1], l.key = l, i end
+      end
+    end
+    return m
   end
-  if reply.err then return reply end
-  if beyond then return BEYOND end
-  if clocks_unknown then
-    return { err = format('ERR the clocks of time zones are known from %d to %d; a window beyond needs the module', CLOCKS.years[1], CLOCKS.years[2]) }
+
+  local function store_changed(m, ks, adds_charged)
+    for i, k in ipairs(ks) do
+      local s = m.stacks[i]
+      if s and has_changed(s) then
+        if adds_charged then add_charged(s) end
+        store(k, s)
+      end
+    end
   end
-  for _, k in ipairs(ks) do
-    if k.write then k.write() elseif k.new or k.gone then apply(k) end
+
+  -- What a limit says of a request as if no other were asked, after it was decided.
+  local function alone(l, r, limited)
+    local retry = (l.denies or limited) and retry_alone(l, r)
+    local capacity, left, reset = standing_of(l)
+    return { number(l.denies), capacity, left, milliseconds(retry ~= zero and retry), milliseconds(reset) }
   end
-  return reply
-end
 
-local function read_clock()
-  local time = call('TIME')
-  now_s, now_ns, now_high = tonumber(time[1]), tonumber(time[2]) * 1000, nil
-end
+  -- The same of a group of SLOTS.
+  local function slots_alone(m, i, limited)
+    local k = m.leases[i]
+    local taken = k.taken
+    local after = limited and not taken.settles and lease_denied(k, k.group.slots) or taken
+    local _, all = until_lapsed(k, after)
+    return { number(taken.limited), after.slots, after.remaining, milliseconds(taken.retry), milliseconds(all) }
+  end
 
-local function number(condition) return condition and 1 or 0 end
-
--- A reply: the integers alone, or with their names; then what each limit says.
-local function fields(c, r, values, each)
-  if not r.compact then
+  -- A reply: the integers alone, or with their names; then what each limit says.
+  local function fields(c, r, values, each)
+    if r.compact then
+      for _, said in ipairs(each or {}) do values[#values + 1] = said end
+      return values
+    end
     local named = {}
     for i, value in ipairs(values) do named[2 * i - 1], named[2 * i] = c.fields[i], value end
     if each then named[#named + 1], named[#named + 2] = 'each', each end
     return named
   end
-  for _, alone in ipairs(each or {}) do values[#values + 1] = alone end
-  return values
-end
 
-local function values_of(result)
-  return {
-    number(result.limited), result.rule, result.limit, result.remaining, milliseconds(result.retry), milliseconds(result.reset),
-    milliseconds(result.next), result.granted, milliseconds(result.wait), result.shadow,
-  }
-end
-
--- What a limit says of a request as if no other were asked, after it was decided.
-local function alone(l, r, limited)
-  local retry = false
-  if l.denies or limited then
-    retry = retry_alone(l, r)
-    if retry == zero then retry = false end
-  end
-  local capacity, left, reset = standing_of(l)
-  return { number(l.denies), capacity, left, milliseconds(retry), milliseconds(reset) }
-end
-
-local function answer(c, r, s, result)
-  local each
-  if r.each then
-    each = {}
-    for i, l in ipairs(s) do each[i] = alone(l, r, result.limited) end
-  end
-  return fields(c, r, values_of(result), each)
-end
-
--- The result of a request that a ban denies. "limits" is the time until the limits would let it through.
-local function ban_result(k, s, limits, granted)
-  local rest = rest_of_ban(k)
-  return {
-    limited = true, rule = 0, limit = s and (s[1].capacity or s[1].count) or 0, remaining = 0, retry = longer(rest, limits), reset = rest, next = rest,
-    granted = granted, wait = zero, shadow = 0,
-  }
-end
-
--- Lets a ban begin again, but not end sooner.
-local function ban_anew(k, r)
-  local at = ban_end(r.ban)
-  if at > k.ban then put_ban(k, at) end
-end
-
--- Bans a key for a request that is limited, or counts the denial where only the last of several bans. It does neither for a request of
--- more than a limit ever has.
-local function ban_for(k, s, r, result)
-  if not result.limited or r.ban == zero or not result.retry then return end
-  local changed = has_changed(s)
-  if r.after then
-    local is_last, counted = count_denial(s, r.after)
-    if not is_last then return store(k, s) end
-    changed = changed or counted
-  end
-  local at = ban_end(r.ban)
-  if changed then store_behind(k, at, s) else put_ban(k, at) end
-  result.retry = most(result.retry, r.ban)
-end
-
-local function limit(c, r, ks)
-  local k = ks[1]
-  local s, problem = open(k, r.groups[1].limits)
-  if not s then return problem end
-  if r.each then judge(s, r) end
-  if is_banned(k) and not r.force then
-    if r.strict then ban_anew(k, r) end
-    return answer(c, r, s, ban_result(k, s, retry_of(s, r), 0))
-  end
-  local result = take(s, r)
-  if has_changed(s) then store(k, s) end
-  if is_banned(k) then return answer(c, r, s, ban_result(k, s, retry_of(s, r), result.granted)) end
-  ban_for(k, s, r, result)
-  return answer(c, r, s, result)
-end
-
-local function look(c, r, ks)
-  local k = ks[1]
-  local s, problem = open(k, r.groups[1].limits)
-  if not s then return problem end
-  if r.each then judge(s, r) end
-  if is_banned(k) then return answer(c, r, s, ban_result(k, s, retry_of(s, r), 0)) end
-  return answer(c, r, s, peek(s, r))
-end
-
-local function give_back(c, r, ks)
-  local k = ks[1]
-  local s, problem = open(k, r.groups[1].limits)
-  if not s then return problem end
-  local result = refund(s, r.cost)
-  if has_changed(s) then store(k, s) end
-  return answer(c, r, s, result)
-end
-
-local function throttle(_, r, ks)
-  local k = ks[1]
-  local s, problem = open(k, r.groups[1].limits)
-  if not s then return problem end
-  if is_banned(k) then
-    local rest = rest_of_ban(k)
-    return { 1, s[1].capacity, 0, seconds(longer(rest, retry_of(s, r))), seconds(rest) }
-  end
-  local result = take(s, r)
-  if has_changed(s) then store(k, s) end
-  return { number(result.limited), result.limit, result.remaining, seconds(result.retry), seconds(result.reset) }
-end
-
--- Reads the words of CL.THROTTLE behind the key.
-local function parse_throttle(_, args)
-  local max_burst, count = integer(args[1]), integer(args[2])
-  local needs_module = ' of more than 9007199254740990 needs the module'
-  if not max_burst or max_burst < 0 or args[1] == LARGEST then raise(TEXT.badMaxBurst) end
-  if not count or count < 1 then raise(TEXT.badCount) end
-  local problem, period = length_of_time(args[3], false)
-  if problem == TEXT.tooFine then raise(TEXT.badFraction) end
-  if problem and problem ~= NO_UNIT or period.s + period.ns == 0 then raise(TEXT.badPeriod) end
-  if max_burst >= EXACT then refuse('a max_burst' .. needs_module) end
-  if count >= EXACT then refuse('a count_per_period' .. needs_module) end
-  local l = { kind = 1 }
-  if period > wide(MAX_S, MAX_NS) then refuse('a period of more than 292 years needs the module') end
-  problem = set_rate(l, max_burst + 1, count, period)
-  if problem == TEXT.tooFast then raise(TEXT.badRate) end
-  if problem then raise(TEXT.badTolerance) end
-  local quantity = 1
-  if args[4] then quantity = integer(args[4]) end
-  if not quantity or quantity < 0 then raise(TEXT.badQuantity) end
-  if quantity > EXACT then refuse('a quantity' .. needs_module) end
-  l.head = char(1) .. time_bytes(period)
-  local r = { cost = quantity, maxwait = wide(0, 0), ban = wide(0, 0), groups = { { limits = { limit_of(l) } } } }
-  r.is_long = is_long(r)
-  if not r.is_long then r.plain = in_plain(r) end
-  return r
-end
-
-local function ban(_, q, ks)
-  local k = ks[1]
-  local s, problem = open(k, {})
-  if not s then return problem end
-  local clock = wide(now_s, now_ns)
-  if q.ban.s + q.ban.ns == 0 then
-    if k.ban then
-      if k.state == '' then k.gone = true else put(k, k.state) end
-      k.ban = nil
+  -- The number of a rule, where each group of SLOTS in front of its key counts as one.
+  local function numbered(m, rule)
+    local before = rule
+    for i = 1, rule > 0 and m[rule].key - 1 or 0 do
+      if m.leases[i] then before = before + 1 end
     end
-  elseif not k.ban or clock + q.ban > k.ban then
-    put_ban(k, clock + q.ban)
+    return before
   end
-  local rest = k.ban and k.ban > clock and k.ban - clock or wide(0, 0)
-  return { integer = rest.s * 1000 + floor((rest.ns + 999999) / 1e6) }
-end
 
-local function parse_ban(_, args)
-  local problem, ns = duration(args[1])
-  if problem == NO_UNIT and #args[1] <= 40 then
-    refuse('duration: ' .. args[1] .. TEXT.noUnit .. args[1] .. 'ms or ' .. args[1] .. 's')
+  -- The reply about a limit, or a group of SLOTS, of a key.
+  local function answer(c, r, m, ks, key, result)
+    if not c.fields[1] then -- CL.THROTTLE
+      return { number(result.limited), result.limit, result.remaining, seconds(result.retry), seconds(result.reset) }
+    end
+    local values = {
+      number(result.limited), result.is_numbered and result.rule or numbered(m, result.rule),
+      result.limit, result.remaining, milliseconds(result.retry), milliseconds(result.reset), milliseconds(result.next),
+      result.granted, milliseconds(result.wait), numbered(m, result.shadow), c.groups and key,
+    }
+    local each = r.each and {}
+    for i = 1, each and #ks or 0 do
+      if m.leases[i] then each[#each + 1] = slots_alone(m, i, result.limited) end
+      for _, l in ipairs(m.stacks[i] or {}) do each[#each + 1] = alone(l, r, result.limited) end
+    end
+    return fields(c, r, values, each)
   end
-  if problem then raise(TEXT.badBanDuration) end
-  return { ban = ns, is_long = true, groups = {} }
-end
 
--- Several keys.
+  -- The reply to a request that a ban denies. "limits" is the time until the limits would let it through.
+  local function answer_ban(c, r, m, ks, key, limits, granted)
+    local rest, s = rest_of_ban(ks[key]), m.stacks[key]
+    return answer(c, r, m, ks, key, {
+      limited = true, rule = 0, limit = s and (s[1].capacity or s[1].count) or 0, remaining = 0,
+      retry = longer(rest, limits), reset = rest, next = rest, granted = granted, wait = zero, shadow = 0,
+    })
+  end
 
--- The stacks of the keys, joined in one row, and their leases; otherwise nil and the error.
-local function join(r, ks)
-  local m = { shadows = 0, stacks = {}, key_of = {}, leases = {}, taken = {}, group_of = {} }
-  for i, k in ipairs(ks) do
-    local group = r.groups[i] or r.groups[1]
-    m.group_of[i] = group
-    if group.slots then
-      m.leases[i] = k
-      m.has_slots = true
-    else
-      local s, problem = open(k, group.limits)
-      if not s then return nil, problem end
-      m.stacks[i] = s
-      s.begin = #m
-      m.shadows = m.shadows + s.shadows
-      for _, l in ipairs(s) do
-        m[#m + 1] = l
-        m.key_of[#m] = i
+  local function longest_ban(ks)
+    local longest
+    for i, k in ipairs(ks) do
+      if is_banned(k) and (not longest or k.ban > ks[longest].ban) then longest = i end
+    end
+    return longest
+  end
+
+  -- Bans a key for a request that is limited, or counts the denial where only the last of several bans. It does neither
+  -- for a request of more than a limit ever has.
+  local function ban_for(k, s, r, result)
+    if not result.limited or r.ban == zero or not result.retry then return end
+    local changed = has_changed(s)
+    if r.after then
+      local is_last, counts = count_denial(s, r.after)
+      if not is_last then return store(k, s) end
+      changed = changed or counts
+    end
+    local at = ban_end(r.ban)
+    if changed then store_behind(k, at, s) else put_ban(k, at) end
+    result.retry = most(result.retry, r.ban)
+  end
+
+  -- Asks all keys.
+  local function limit_all(c, r, ks, m)
+    local banned = longest_ban(ks)
+    if banned and not r.force then
+      local k = ks[banned]
+      local at = r.strict and ban_end(r.ban) -- a ban begins again, but does not end sooner
+      if at and at > k.ban then put_ban(k, at) end
+      return answer_ban(c, r, m, ks, banned, retry_of(m, r), 0)
+    end
+    local result = take(m, r)
+    store_changed(m, ks)
+    if banned then return answer_ban(c, r, m, ks, banned, retry_of(m, r), result.granted) end
+    local key = m[result.rule].key
+    ban_for(ks[key], m.stacks[key], r, result)
+    return answer(c, r, m, ks, key, result)
+  end
+
+  -- Whether a time is the longer one; false never ends.
+  local function is_longer(a, b) return b ~= false and (a == false or a > b) end
+
+  -- The key that lets a request through first, and how long it would take.
+  local function best_of(m, r, closed)
+    local best, best_limited, best_time
+    for i, s in ipairs(m.stacks) do
+      settle(s)
+      local limited, time = outlook(s, r)
+      if closed[i] then -- nothing can be reserved behind a ban
+        limited, time = true, longer(closed[i], limited and time or (not limited and zero))
       end
+      local is_better = best and best_limited and not limited or best_limited == limited and is_longer(best_time, time)
+      if not best or is_better then best, best_limited, best_time = i, limited, time end
+      if not best_limited and best_time == zero then break end
     end
+    return best, best_limited and best_time or not best_limited and zero
   end
-  return m
-end
 
-local function store_changed(m, ks)
-  for i, k in ipairs(ks) do
-    local s = m.stacks[i]
-    if s and has_changed(s) then store(k, s) end
+  -- Asks the first key that has room, or else the one that has some soonest.
+  local function limit_one(c, r, ks, m)
+    local closed = {}
+    for i, k in ipairs(ks) do closed[i] = is_banned(k) and rest_of_ban(k) end
+    local function time()
+      local _, best_time = best_of(m, r, closed)
+      return best_time
+    end
+    local key = best_of(m, r, closed)
+    local s = m.stacks[key]
+    if closed[key] and not r.force then return answer_ban(c, r, m, ks, key, time(), 0) end
+    local result = take(s, r)
+    if has_changed(s) then store(ks[key], s) end
+    result.rule = result.rule + s.begin
+    if result.shadow > 0 then result.shadow = result.shadow + s.begin end
+    if closed[key] then return answer_ban(c, r, m, ks, key, time(), result.granted) end
+    -- The debt may have made another key the first that has room.
+    if result.limited and r.force then result.retry = time() end
+    return answer(c, r, m, ks, key, result)
   end
-end
 
-local function slots_before(m, key)
-  local n = 0
-  for i = 1, key - 1 do
-    if m.leases[i] then n = n + 1 end
+  local function answer_slot(c, r, m, ks, key, shadow)
+    local taken = m.leases[key].taken
+    local nxt, all = until_lapsed(m.leases[key], taken)
+    local rule = 1
+    for i = 1, key - 1 do rule = rule + (m.stacks[i] and #m.stacks[i] or 1) end
+    return answer(c, r, m, ks, key, {
+      limited = taken.limited, rule = rule, is_numbered = true, limit = taken.slots, remaining = taken.remaining,
+      retry = taken.retry, reset = all, next = nxt, granted = 1 - number(taken.limited), wait = zero, shadow = shadow,
+    })
   end
-  return n
-end
 
--- The reply about a limit, or a group of SLOTS, of a key. Each group of SLOTS counts as one in the numbers of rules.
-local function answer_key(c, r, m, ks, key, result)
-  if result.shadow > 0 then result.shadow = result.shadow + slots_before(m, m.key_of[result.shadow]) end
-  if result.rule > 0 and not result.is_numbered then result.rule = result.rule + slots_before(m, key) end
-  local values, each = values_of(result), nil
-  values[11] = key
-  if r.each then
-    each = {}
+  -- Takes the slots of a call that is let through, and answers about what has the fewest left.
+  local function admitted(c, r, m, ks, id, result)
+    local key, fewest
+    if m[1] and m.shadows < #m then key, fewest = m[result.rule].key, result.remaining end
+    for i, k in pairs(m.leases) do
+      local left = k.taken.remaining
+      k.lease = { id = id, at = k.taken.at }
+      if not key or left < fewest or left == fewest and i < key then key, fewest = i, left end
+    end
+    if m.leases[key] then return answer_slot(c, r, m, ks, key, result.shadow) end
+    return answer(c, r, m, ks, key, result)
+  end
+
+  -- Decides a call of which at least one group is SLOTS.
+  local function admit(c, r, ks, m, id)
+    local full, held, longest = nil, true, nil
     for i = 1, #ks do
       local k = m.leases[i]
       if k then
-        local taken = m.taken[i]
-        local after = result.limited and not taken.settles and lease_denied(k, m.group_of[i].slots) or taken
-        local _, all = until_lapsed(k, after)
-        each[#each + 1] = { number(taken.limited), after.slots, after.remaining, milliseconds(taken.retry), milliseconds(all) }
-      else
-        for _, l in ipairs(m.stacks[i]) do each[#each + 1] = alone(l, r, result.limited) end
+        local taken = take_lease(k, k.group.slots, k.group.ttl)
+        k.taken, held = taken, held and holds(k)
+        if taken.limited and (not full or is_longer(taken.retry, longest)) then full, longest = i, taken.retry end
       end
     end
-  end
-  return fields(c, r, values, each)
-end
-
-local function longest_ban(ks)
-  local longest
-  for i, k in ipairs(ks) do
-    if is_banned(k) and (not longest or k.ban > ks[longest].ban) then longest = i end
-  end
-  return longest
-end
-
-local function answer_ban(c, r, m, ks, key, limits, granted)
-  return answer_key(c, r, m, ks, key, ban_result(ks[key], m.stacks[key], limits, granted))
-end
-
--- Asks all keys.
-local function limit_all(c, r, ks, m)
-  local banned = longest_ban(ks)
-  if banned and not r.force then
-    if r.strict then ban_anew(ks[banned], r) end
-    return answer_ban(c, r, m, ks, banned, retry_of(m, r), 0)
-  end
-  local result = take(m, r)
-  store_changed(m, ks)
-  if banned then return answer_ban(c, r, m, ks, banned, retry_of(m, r), result.granted) end
-  local key = m.key_of[result.rule]
-  ban_for(ks[key], m.stacks[key], r, result)
-  return answer_key(c, r, m, ks, key, result)
-end
-
-local function is_better(limited, time, than_limited, than_time)
-  if limited ~= than_limited then return than_limited end
-  if not time then return false end
-  return not than_time or time < than_time
-end
-
--- The key that lets a request through first, and how long it would take.
-local function best_of(m, r, closed)
-  local best, best_limited, best_time
-  for i, s in ipairs(m.stacks) do
-    for _, l in ipairs(s) do
-      if l:settle() then l.corrected = true end
+    if held then -- the retry of a call that was let through: nothing is charged
+      for _, l in ipairs(m) do l.denies = false end
+      return admitted(c, r, m, ks, id, m[1] and standing(m, r.cost) or { shadow = 0 })
     end
-    local limited, time = outlook(s, r)
-    if closed[i] then -- nothing can be reserved behind a ban
-      limited, time = true, longer(closed[i], limited and time or (not limited and zero))
+    local banned = longest_ban(ks)
+    if banned then
+      local time = retry_of(m, r)
+      if full then time = longer(time, longest) end
+      return answer_ban(c, r, m, ks, banned, time, 0)
     end
-    if not best or is_better(limited, time, best_limited, best_time) then best, best_limited, best_time = i, limited, time end
-    if not best_limited and best_time == zero then break end
-  end
-  if not best_limited then best_time = zero end
-  return best, best_time
-end
-
--- Asks the first key that has room, or else the one that has some soonest.
-local function limit_one(c, r, ks, m)
-  local closed = {}
-  for i, k in ipairs(ks) do closed[i] = is_banned(k) and rest_of_ban(k) end
-  local key = best_of(m, r, closed)
-  local s = m.stacks[key]
-  if closed[key] and not r.force then
-    local _, time = best_of(m, r, closed)
-    return answer_ban(c, r, m, ks, key, time, 0)
-  end
-  local result = take(s, r)
-  if has_changed(s) then store(ks[key], s) end
-  result.rule = result.rule + s.begin
-  if result.shadow > 0 then result.shadow = result.shadow + s.begin end
-  if closed[key] then
-    local _, time = best_of(m, r, closed)
-    return answer_ban(c, r, m, ks, key, time, result.granted)
-  end
-  if result.limited and r.force then -- the debt may have made another key the first that has room
-    local _, time = best_of(m, r, closed)
-    result.retry = time
-  end
-  return answer_key(c, r, m, ks, key, result)
-end
-
--- Whether a time is the longer one; false never ends.
-local function is_longer(a, b) return b ~= false and (a == false or a > b) end
-
-local function answer_slot(c, r, m, ks, key, shadow)
-  local taken = m.taken[key]
-  local nxt, all = until_lapsed(m.leases[key], taken)
-  local rule = 1
-  for i = 1, key - 1 do rule = rule + (m.stacks[i] and #m.stacks[i] or 1) end
-  return answer_key(c, r, m, ks, key, {
-    limited = taken.limited, rule = rule, is_numbered = true, limit = taken.slots, remaining = taken.remaining, retry = taken.retry, reset = all, next = nxt,
-    granted = 1 - number(taken.limited), wait = zero, shadow = shadow,
-  })
-end
-
--- The reply to a call that is let through: about what has the fewest left.
-local function answer_admitted(c, r, m, ks, result)
-  local key, fewest
-  if m[1] and m.shadows < #m then key, fewest = m.key_of[result.rule], result.remaining end
-  for i = 1, #ks do
-    if m.leases[i] then
-      local left = m.taken[i].remaining
-      if not key or left < fewest or left == fewest and i < key then key, fewest = i, left end
+    if not m[1] then
+      if full then return answer_slot(c, r, m, ks, full, 0) end
+      return admitted(c, r, m, ks, id, { shadow = 0 })
     end
+    local result = take(m, r, full)
+    store_changed(m, ks)
+    if not result.limited then return admitted(c, r, m, ks, id, result) end
+    local key = m[result.rule].key
+    local outlasts = full and (is_longer(longest, result.retry) or longest == result.retry and full < key)
+    if full and (outlasts or result.retry == zero) then return answer_slot(c, r, m, ks, full, result.shadow) end
+    return answer(c, r, m, ks, key, result)
   end
-  if m.leases[key] then return answer_slot(c, r, m, ks, key, result.shadow) end
-  return answer_key(c, r, m, ks, key, result)
-end
 
-local function take_slots(m, ks, id)
-  for i = 1, #ks do
-    local k, at = m.leases[i], m.taken[i] and m.taken[i].at
-    if k then k.write = function() put_lease(k, id, at) end end
+  function limit(c, r, ks, ids)
+    local m = join(r, ks)
+    if r.each then judge(m, r) end
+    if m.leases ~= NONE then return admit(c, r, ks, m, ids[1]) end
+    return (r.any and limit_one or limit_all)(c, r, ks, m)
   end
-end
 
--- Decides a call of which at least one group is SLOTS.
-local function admit(c, r, ks, m, id)
-  local full, held = nil, true
-  for i = 1, #ks do
-    local k = m.leases[i]
-    if k then
-      m.taken[i] = take_lease(k, m.group_of[i].slots, m.group_of[i].ttl)
-      held = held and holds(k)
-      if m.taken[i].limited and (not full or is_longer(m.taken[i].retry, m.taken[full].retry)) then full = i end
+  function look(c, r, ks)
+    local m = join(r, ks)
+    if r.each then judge(m, r) end
+    if is_banned(ks[1]) then return answer_ban(c, r, m, ks, 1, retry_of(m, r), 0) end
+    return answer(c, r, m, ks, 1, peek(m, r))
+  end
+
+  function give_back(c, r, ks)
+    local m = join(r, ks)
+    local result = adjust(m, r.cost, -1)
+    store_changed(m, ks, true)
+    return answer(c, r, m, ks, 1, result)
+  end
+
+  -- Ends an admission, if its id holds all leases.
+  function settle_admission(c, r, ks, ids)
+    local m, held = join(r, ks), true
+    for _, k in pairs(m.leases) do held = held and holds(k) end
+    for _, k in pairs(m.leases) do
+      local at = holds(k) and not held and k.own or 0
+      k.taken = { settles = true, limited = not holds(k), slots = -1, remaining = -1, retry = false, at = at }
+      if held then k.ended = ids end
     end
-  end
-  if held then -- the retry of a call that was let through: nothing is charged
-    for _, l in ipairs(m) do l.denies = false end
-    take_slots(m, ks, id)
-    local result = m[1] and standing(m, r.cost) or { limited = false, retry = false, shadow = 0 }
-    return answer_admitted(c, r, m, ks, result)
-  end
-  local banned = longest_ban(ks)
-  if banned then
-    local time = zero
-    if m[1] then time = retry_of(m, r) end
-    for i = 1, #ks do
-      if m.taken[i] and m.taken[i].limited then time = longer(time, m.taken[i].retry) end
+    local key, result = 0, nil
+    if not m[1] then
+      result = { rule = 0, limit = 0, remaining = 0, retry = false, reset = zero, next = zero, granted = 0, wait = zero, shadow = 0 }
+    elseif held then
+      result = adjust(m, 0, 1)
+      store_changed(m, ks, true)
+    else
+      result = standing(m, 0)
+      result.granted = 0
     end
-    return answer_ban(c, r, m, ks, banned, time, 0)
+    if m[1] then key = m[result.rule].key end
+    local reply = answer(c, r, m, ks, key, result)
+    reply[r.compact and 1 or 2] = number(held)
+    return reply
   end
-  local result
-  if not m[1] then result = { limited = full ~= nil, retry = zero, remaining = 0, shadow = 0 }
-  elseif full then result = deny(m, r)
-  else result = take(m, r) end
-  store_changed(m, ks)
-  if result.limited then
-    local key = m[1] and m.key_of[result.rule]
-    if not full then return answer_key(c, r, m, ks, key, result) end
-    local time = m.taken[full].retry
-    local outlasts = is_longer(time, result.retry) or time == result.retry and full < (key or 0)
-    if m[1] and result.retry ~= zero and not outlasts then return answer_key(c, r, m, ks, key, result) end
-    return answer_slot(c, r, m, ks, full, result.shadow)
-  end
-  take_slots(m, ks, id)
-  return answer_admitted(c, r, m, ks, result)
-end
 
-local function mlimit(c, r, ks, id)
-  local m, problem = join(r, ks)
-  if not m then return problem end
-  if r.each then judge(m, r) end
-  if m.has_slots then return admit(c, r, ks, m, id) end
-  if r.any then return limit_one(c, r, ks, m) end
-  return limit_all(c, r, ks, m)
-end
-
--- Ends an admission, if its id holds all leases.
-local function settle_admission(c, r, ks, id)
-  local m, problem = join(r, ks)
-  if not m then return problem end
-  local held = true
-  for i = 1, #ks do
-    if m.leases[i] then held = held and holds(m.leases[i]) end
-  end
-  for i = 1, #ks do
-    local k = m.leases[i]
-    if k then
-      m.taken[i] = { settles = true, limited = not holds(k), slots = -1, remaining = -1, retry = false, at = holds(k) and not held and k.own or 0 }
-      if held then k.write = function() end_leases(k, { id }) end end
+  function ban(_, r, ks)
+    local k = ks[1]
+    open(k, {})
+    if r.ban.s + r.ban.ns == 0 then
+      if k.ban and k.state == '' then k.gone = true elseif k.ban then put(k, k.state) end
+      k.ban = nil
+    elseif not k.ban or now + r.ban > k.ban then
+      put_ban(k, now + r.ban)
     end
+    return is_banned(k) and ms_up(k.ban - now) or 0
   end
-  local result = { limited = false, rule = 0, limit = 0, remaining = 0, retry = false, reset = zero, next = zero, granted = 0, wait = zero, shadow = 0 }
-  local key = 0
-  if m[1] and held then
-    result = adjust(m)
-    for i = 1, #ks do
-      local s = m.stacks[i]
-      if s and has_changed(s) then
-        add_charged(s)
-        store(ks[i], s)
-      end
-    end
-  elseif m[1] then
-    result = standing(m, 0)
-    result.granted = 0
+
+  -- Leases of one key.
+
+  local function answer_lease(c, r, result)
+    local retry = milliseconds(result.retry)
+    return fields(c, r, { number(result.limited), result.slots, result.remaining, retry, result.lease, 0 })
   end
-  if m[1] then key = m.key_of[result.rule] end
-  local reply = answer_key(c, r, m, ks, key, result)
-  reply[r.compact and 1 or 2] = number(held)
-  return reply
-end
 
--- Leases of one key.
+  local function granted(c, r, k, id, result)
+    if not result.limited then k.lease = { id = id, at = result.at } end
+    return answer_lease(c, r, result)
+  end
 
-local function answer_lease(c, r, result)
-  return fields(c, r, { number(result.limited), result.slots, result.remaining, milliseconds(result.retry), result.lease, 0 })
-end
+  function lease(c, r, ks, ids) return granted(c, r, ks[1], ids[1], take_lease(ks[1], r.slots, r.ttl)) end
 
-local function lease(c, r, ks, id)
-  local k = ks[1]
-  local result = take_lease(k, r.slots, r.ttl)
-  if not result.limited then k.write = function() put_lease(k, id, result.at) end end
-  return answer_lease(c, r, result)
-end
-
-local function renew(c, r, ks, id)
-  local k, result = ks[1], { limited = true, slots = -1, remaining = -1, retry = false, lease = 0 }
-  if holds(k) then
-    result = grant({ slots = -1, remaining = -1 }, r.ttl)
+  function renew(c, r, ks, ids)
+    local k = ks[1]
     k.lowest = {}
-    k.write = function() put_lease(k, id, result.at) end
+    if holds(k) then return granted(c, r, k, ids[1], grant(-1, -1, r.ttl)) end
+    return answer_lease(c, r, { limited = true, slots = -1, remaining = -1, retry = false, lease = 0 })
   end
-  return answer_lease(c, r, result)
-end
 
-local function release(_, _, ks, ids)
-  local k, ended, seen = ks[1], {}, {}
-  for i, id in ipairs(ids) do
-    local at = k.named[i]
-    if at and at > floor_ms() and not seen[id] then
-      seen[id] = true
-      ended[#ended + 1] = id
+  function release(_, _, ks, ids)
+    local k, ended, seen = ks[1], {}, {}
+    for i, id in ipairs(ids) do
+      local at = k.named[i]
+      if at and at > floor_ms() and not seen[id] then
+        seen[id] = true
+        ended[#ended + 1] = id
+      end
     end
+    k.ended = ended[1] and ended
+    return #ended
   end
-  if ended[1] then k.write = function() end_leases(k, ended) end end
-  return { integer = #ended }
+
+  function list_leases(_, r, ks)
+    local k, leases = ks[1], {}
+    local from, rows = '(' .. format('%.0f', floor_ms()), format('%.0f', r.count or 10)
+    local held = k.held > 0 and call('ZRANGE', k.name, from, '+inf', 'BYSCORE', 'LIMIT', 0, rows, 'WITHSCORES') or {}
+    for i = 1, #held, 2 do leases[#leases + 1] = { 'id', held[i], 'lease_ms', tonumber(held[i + 1]) - ceil_ms() } end
+    return { 'held', k.held, 'waiting', 0, 'leases', leases, 'waiting_groups', 0, 'groups', {} }
+  end
 end
 
-local function list_leases(_, r, ks)
-  local k, leases = ks[1], {}
-  if k.held > 0 then
-    local rows = call('ZRANGE', k.name, '(' .. format('%.0f', floor_ms()), '+inf', 'BYSCORE', 'LIMIT', 0, format('%.0f', r.rows or 10), 'WITHSCORES')
-    for i = 1, #rows, 2 do leases[#leases + 1] = { 'id', rows[i], 'lease_ms', tonumber(rows[i + 1]) - ceil_ms() } end
+--------------------------------------------------------------------------------------------------------------------
+-- Most calls ask for units of limits of kind RATE alone, find them as the call before left them, and have words that were
+-- read before. These are decided in one go. It is the one part that is written for speed: x - x % 1 is floor(x).
+
+local rates_of, take_rates
+
+do
+  local TAT = '^([1-9]%d%d%d%d%d%d%d%d%d)(%d+)$' -- of the years 2001 to 2286, in 19 digits
+
+  -- What such a call needs of its limits; nil of any other call.
+  function rates_of(c, r)
+    local q = r.plain or {}
+    local limits = q.groups and q.groups[1].limits or {}
+    local n = #limits
+    if n == 0 or q.upto or q.strict or q.force or q.each or q.maxwait > 0 or q.ban > 0 then return nil end
+    local rates = { n = n, names = not r.compact and c.fields[1] and c.fields, in_seconds = not c.fields[1] }
+    rates.backlog, rates.size, rates.format = {}, 2 + 19 * n, '<'
+    for i, l in ipairs(limits) do
+      if l.kind ~= 1 or l.take or l.spare or l.shadow or r.cost > l.capacity then return nil end
+      local frame = (i == 1 and char(1, n) or '') .. l.head .. char(8, 0)
+      rates[i] = { capacity = l.capacity, emission = l.emission, tolerance = l.tolerance, frame = frame }
+      rates[i].increment = l.emission * r.cost
+      rates.format = rates.format .. 'c' .. #frame .. 'I4I4'
+    end
+    return rates
   end
-  return { 'held', k.held, 'waiting', 0, 'leases', leases, 'waiting_groups', 0, 'groups', {} }
-end
 
--- Most calls ask for units of limits of kind RATE alone, and find them as the call before left them. These are decided in one go.
-
-local TAT = '^([1-9]%d%d%d%d%d%d%d%d%d)(%d%d%d%d%d%d%d%d%d)$' -- of the years 2001 to 2286
-
--- What such a call needs of its limits; nil of any other call.
-local function rates_of(r)
-  local limits = r.plain and r.plain.groups[1].limits or {}
-  local n = #limits
-  if n == 0 or r.upto or r.strict or r.force or r.each or r.plain.maxwait > 0 or r.plain.ban > 0 then return nil end
-  local rates = { n = n, compact = r.compact, backlog = {}, size = 2 + 19 * n, format = '<' }
-  for i, l in ipairs(limits) do
-    if l.kind ~= 1 or l.take or l.spare or l.shadow or r.cost > l.capacity then return nil end
-    local frame = (i == 1 and char(1, n) or '') .. l.head .. char(8, 0)
-    rates[i] = { capacity = l.capacity, emission = l.emission, tolerance = l.tolerance, increment = l.emission * r.cost, frame = frame }
-    rates.format = rates.format .. 'c' .. #frame .. 'I4I4'
-  end
-  return rates
-end
-
--- Reads how much of each bucket is to be refilled; false if the value is not of this form.
-local function read_backlogs(rates, value)
-  local backlog, n = rates.backlog, rates.n
-  if not value then
-    for i = 1, n do backlog[i] = 0 end
-    return true
-  elseif n == 1 then
-    local s, ns = match(value, TAT)
-    if not s then return false end
-    backlog[1] = (s - now_s) * 1e9 + ns - now_ns
-    return true
-  elseif #value ~= rates.size then
-    return false
-  end
-  find_now()
-  local stored = { unpack(rates.format, value) }
-  for i = 1, n do
-    if stored[3 * i - 2] ~= rates[i].frame then return false end
-    backlog[i] = (stored[3 * i] - now_high) * WORD + stored[3 * i - 1] - now_low
-  end
-  return true
-end
-
-local function store_backlogs(rates, name)
-  local backlog, n, longest, stored = rates.backlog, rates.n, 0, nil
-  if n == 1 then
-    longest = backlog[1]
-    local sum = now_ns + longest
-    local ns = sum % 1e9
-    stored = format('%d%09d', now_s + (sum - ns) / 1e9, ns)
-  else
+  -- Reads how much of each bucket is to be refilled; false if the value is not of this form.
+  local function read_backlogs(rates, value)
+    local backlog, n = rates.backlog, rates.n
+    if not value then
+      for i = 1, n do backlog[i] = 0 end
+      return true
+    elseif n == 1 then
+      if #value ~= 19 then return false end -- as that of an error is
+      local s, ns = match(value, TAT)
+      if not s then return false end
+      backlog[1] = (s - now_s) * 1e9 + ns - now_ns
+      return true
+    elseif #value ~= rates.size then
+      return false
+    end
     find_now()
-    local parts = {}
+    local stored = { unpack(rates.format, value) }
     for i = 1, n do
-      local ns = backlog[i]
-      if ns > longest then longest = ns end
-      local sum = now_low + ns
-      local low = sum % WORD
-      parts[3 * i - 2], parts[3 * i - 1], parts[3 * i] = rates[i].frame, low, now_high + (sum - low) / WORD
+      if stored[3 * i - 2] ~= rates[i].frame then return false end
+      backlog[i] = (stored[3 * i] - now_high) * WORD + stored[3 * i - 1] - now_low
     end
-    stored = pack(rates.format, unpack_table(parts))
+    return true
   end
-  call('SET', name, stored, 'PXAT', format('%d000', now_s + floor((now_ns + longest + 999999999) / 1e9))) -- the server writes a number more slowly
+
+  local function store_backlogs(rates, name)
+    local backlog, n, longest, stored = rates.backlog, rates.n, 0, nil
+    if n == 1 then
+      longest = backlog[1]
+      local sum = now_ns + longest
+      local ns = sum % 1e9
+      stored = format('%d%09d', now_s + (sum - ns) / 1e9, ns)
+    else
+      find_now()
+      local parts = {}
+      for i = 1, n do
+        local ns = backlog[i]
+        if ns > longest then longest = ns end
+        local sum = now_low + ns
+        local low = sum % WORD
+        parts[3 * i - 2], parts[3 * i - 1], parts[3 * i] = rates[i].frame, low, now_high + (sum - low) / WORD
+      end
+      stored = pack(rates.format, unpack_table(parts))
+    end
+    local second = (now_ns + longest + 999999999) / 1e9
+    call('SET', name, stored, 'PXAT', format('%d000', now_s + (second - second % 1))) -- the server writes a number more slowly
+  end
+
+  -- Decides such a call; nil if that takes more.
+  function take_rates(rates, name)
+    local value, time = try('GET', name), call('TIME')
+    now_s, now_ns, now_high = time[1] + 0, time[2] * 1000, nil
+    if not read_backlogs(rates, value) then return nil end
+    local backlog, n = rates.backlog, rates.n
+    local rule, wait = 1, 0
+    for i = 1, n do
+      local l, ns = rates[i], backlog[i]
+      if ns > l.tolerance then return nil end
+      if ns < 0 then
+        ns = 0
+        backlog[i] = 0
+      end
+      local needed = ns + l.increment - l.tolerance
+      if needed > wait then rule, wait = i, needed end
+    end
+    local limited, fewest = wait > 0, nil
+    if not limited then
+      for i = 1, n do
+        local l = rates[i]
+        local ns = backlog[i] + l.increment
+        backlog[i] = ns
+        local left = (l.tolerance - ns) / l.emission
+        left = left - left % 1
+        if not fewest or left < fewest then rule, fewest = i, left end
+      end
+      if rates[1].increment > 0 then store_backlogs(rates, name) end
+    end
+    local l, reset, left = rates[rule], backlog[rule], fewest
+    if limited then
+      left = (l.tolerance - reset) / l.emission
+      left = left - left % 1
+    end
+    local unit = rates.in_seconds and 1e9 or 1e6
+    local retry_after, reset_after = -1, (reset + unit - 1) / unit
+    reset_after = reset_after - reset_after % 1
+    if limited then
+      retry_after = (wait + unit - 1) / unit
+      retry_after = retry_after - retry_after % 1
+    end
+    if rates.in_seconds then return { limited and 1 or 0, l.capacity, left, retry_after, reset_after } end
+    local nxt = reset > 0 and (reset - l.tolerance + (left + 1) * l.emission + 999999) / 1e6 or 0
+    local granted = limited and 0 or l.increment / l.emission
+    local reply = { limited and 1 or 0, rule, l.capacity, left, retry_after, reset_after, nxt - nxt % 1, granted, 0, 0 }
+    if not rates.names then return reply end
+    local named = {}
+    for i = 1, 10 do named[2 * i - 1], named[2 * i] = rates.names[i], reply[i] end
+    return named
+  end
 end
 
--- Decides such a call; nil if that takes more.
-local function take_rates(rates, c, name)
-  local value = try('GET', name)
-  local time = call('TIME')
-  now_s, now_ns, now_high = time[1] + 0, time[2] * 1000, nil
-  if type(value) == 'table' or not read_backlogs(rates, value) then return nil end
-  local backlog, n = rates.backlog, rates.n
-  local rule, wait = 1, 0
-  for i = 1, n do
-    local l, ns = rates[i], backlog[i]
-    if ns > l.tolerance then return nil end
-    if ns < 0 then
-      ns = 0
-      backlog[i] = 0
-    end
-    local needed = ns + l.increment - l.tolerance
-    if needed > wait then rule, wait = i, needed end
-  end
-  local limited, fewest = wait > 0, nil
-  if not limited then
-    for i = 1, n do
-      local l = rates[i]
-      local ns = backlog[i] + l.increment
-      backlog[i] = ns
-      local left = floor((l.tolerance - ns) / l.emission)
-      if not fewest or left < fewest then rule, fewest = i, left end
-    end
-    if rates[1].increment > 0 then store_backlogs(rates, name) end
-  end
-  local l, reset = rates[rule], backlog[rule]
-  local left = fewest or floor((l.tolerance - reset) / l.emission)
-  if not c.fields[1] then -- CL.THROTTLE
-    return { limited and 1 or 0, l.capacity, left, limited and floor((wait + 999999999) / 1e9) or -1, floor((reset + 999999999) / 1e9) }
-  end
-  local nxt = reset > 0 and reset - l.tolerance + (left + 1) * l.emission or 0
-  local reply = {
-    limited and 1 or 0, rule, l.capacity, left, limited and floor((wait + 999999) / 1e6) or -1, floor((reset + 999999) / 1e6),
-    floor((nxt + 999999) / 1e6), limited and 0 or l.increment / l.emission, 0, 0,
-  }
-  if rates.compact then return reply end
-  return fields(c, rates, reply)
-end
+--------------------------------------------------------------------------------------------------------------------
+-- Which function makes which call.
 
--- What each function needs of its call.
+COMMANDS.THROTTLE.parse, COMMANDS.BAN.parse = parse_throttle, parse_ban
+COMMANDS.THROTTLE.takes, COMMANDS.LIMIT.takes = rates_of, rates_of
+COMMANDS.LEASE.leases, COMMANDS.RENEW.leases, COMMANDS.RELEASE.leases, COMMANDS.LEASES.leases = true, true, true, true
+COMMANDS.THROTTLE.decide, COMMANDS.LIMIT.decide, COMMANDS.MLIMIT.decide = limit, limit, limit
+COMMANDS.PEEK.decide, COMMANDS.REFUND.decide, COMMANDS.BAN.decide = look, give_back, ban
+COMMANDS.SETTLE.decide, COMMANDS.LEASE.decide, COMMANDS.RENEW.decide = settle_admission, lease, renew
+COMMANDS.RELEASE.decide, COMMANDS.LEASES.decide = release, list_leases
 
 local function bind()
   byte, char, find, match, sub, rep = string.byte, string.char, string.find, string.match, string.sub, string.rep
   upper, lower, gsub, format, concat = string.upper, string.lower, string.gsub, string.format, table.concat
   floor, huge, bxor = math.floor, math.huge, bit.bxor
   pack, unpack, call, try = struct.pack, struct.unpack, redis.call, redis.pcall
+  LAST = wide(MAX_S, MAX_NS)
   LENGTHS = { [''] = wide(1, 0), s = wide(1, 0), ms = wide(0, 1e6), m = wide(60, 0), h = wide(3600, 0), d = wide(DAY, 0) }
-  for _, command in pairs(COMMANDS) do command.remembered = {} end
+  for _, command in pairs(COMMANDS) do
+    command.parse = command.parse or parse
+    command.remembered = {}
+  end
 end
 
-local function wrong_arity(c) return { err = "ERR wrong number of arguments for '" .. c.name .. "' command" } end
+-- Makes a call whose words may have been read before. It is decided in plain numbers if they do, and once more if it turns
+-- out that they do not.
+local function answer_call(c, keys, args, r, is_second)
+  long = false
+  if not r then
+    check_counts(c, keys, args)
+    r = read_words(c, args, keys)
+  end
+  for i = 2, #keys do
+    for j = 1, i - 1 do
+      if keys[i] == keys[j] then near(keys[i], TEXT.twoOfOneKey) end
+    end
+  end
+  local time = call('TIME')
+  now_s, now_ns, now_high = tonumber(time[1]), tonumber(time[2]) * 1000, nil
+  local ks, ids = {}, r.id_at and { unpack_table(args, r.id_at, c.repeated and #args or r.id_at) } or {}
+  for i = 1, #keys do
+    local group = r.groups[i] or r.groups[1]
+    if c.leases or group and group.slots then ks[i] = read_leases(keys[i], ids, c.groups)
+    else ks[i] = read_key(keys[i]) end
+  end
+  decide_in(is_second or r.is_long)
+  local reply = c.decide(c, is_wide and r or r.plain, ks, ids)
+  if long and not is_wide then return nil end
+  if beyond then raise(TOO_MANY_UNITS) end
+  if clocks_unknown then
+    local from, to = CLOCKS.years[1], CLOCKS.years[2]
+    raise(format('ERR the clocks of time zones are known from %d to %d; a window beyond needs the module', from, to))
+  end
+  for _, k in ipairs(ks) do
+    if k.lease or k.ended then write_leases(k) else write_string(k) end
+  end
+  return reply
+end
 
--- A call with one key: a string, or leases.
-local function with_key(f, c, keys, args)
-  if #keys == 0 then return wrong_arity(c) end
-  if #keys > 1 then return { err = 'ERR ' .. gsub(c.name, '%.', '_') .. ' takes one key' } end
-  if #args + 1 > 96 then return { err = c.repeated and TEXT.tooManyIDs or TEXT.tooManyWords } end
-  if #args < c.least or c.most and #args > c.most then return wrong_arity(c) end
-  local r, problem = read_words(c, args, keys)
-  if not r then return problem end
-  if r.rates then
-    local reply = take_rates(r.rates, c, keys[1])
+local function run(c, keys, args)
+  if not call then bind() end
+  local place = not c.has_id and c.remembered[#keys]
+  for i = 1, #args do
+    if not place then break end
+    place = place[args[i]]
+  end
+  local r = place and place[true]
+  if r and r.rates then
+    local reply = take_rates(r.rates, keys[1])
     if reply then return reply end
   end
-  read_clock()
-  local k, ids
-  if c.leases then
-    ids = {}
-    if c.repeated then ids = { unpack_table(args, r.id_at) } elseif c.has_id then ids = { args[r.id_at] } end
-    k, problem = read_leases(keys[1], ids)
-    if not c.repeated then ids = ids[1] end
-  else
-    k, problem = read_key(keys[1])
-  end
-  if not k then return problem end
-  k.was_banned = k.ban
-  local reply = decided(f, c, r, { k }, ids)
-  return reply.integer or reply
+  local reply = caught(answer_call, c, keys, args, r)
+  if long and not is_wide then return caught(answer_call, c, keys, args, r, true) end
+  return reply
 end
 
--- A call with several keys.
-local function with_keys(f, c, keys, args)
-  if #keys < 1 or #keys > 8 then return { err = TEXT.badNumKeys } end
-  if 1 + #keys + #args > 800 then return { err = TEXT.tooManyWords } end
-  local r, problem = read_words(c, args, keys)
-  if not r then return problem end
-  local seen, ks = {}, {}
-  for _, name in ipairs(keys) do
-    if seen[name] then return { err = "ERR syntax error near '" .. shown(name) .. "': " .. TEXT.twoOfOneKey } end
-    seen[name] = true
-  end
-  read_clock()
-  local id = r.id_at and args[r.id_at]
-  for i, name in ipairs(keys) do
-    if (r.groups[i] or r.groups[1]).slots then
-      ks[i], problem = read_leases(name, { id }, true)
-    else
-      ks[i], problem = read_key(name)
-    end
-    if not ks[i] then return problem end
-    ks[i].was_banned = ks[i].ban
-  end
-  return decided(f, c, r, ks, id)
-end
-
-COMMANDS.THROTTLE.parse, COMMANDS.BAN.parse = parse_throttle, parse_ban
-COMMANDS.THROTTLE.takes, COMMANDS.LIMIT.takes = rates_of, rates_of
-COMMANDS.LEASE.leases, COMMANDS.RENEW.leases, COMMANDS.RELEASE.leases, COMMANDS.LEASES.leases = true, true, true, true
-
-local FUNCTIONS = {
-  cl_throttle = { with_key, throttle, COMMANDS.THROTTLE },
-  cl_limit = { with_key, limit, COMMANDS.LIMIT },
-  cl_peek = { with_key, look, COMMANDS.PEEK },
-  cl_refund = { with_key, give_back, COMMANDS.REFUND },
-  cl_ban = { with_key, ban, COMMANDS.BAN },
-  cl_mlimit = { with_keys, mlimit, COMMANDS.MLIMIT },
-  cl_settle = { with_keys, settle_admission, COMMANDS.SETTLE },
-  cl_lease = { with_key, lease, COMMANDS.LEASE },
-  cl_renew = { with_key, renew, COMMANDS.RENEW },
-  cl_release = { with_key, release, COMMANDS.RELEASE },
-  cl_leases = { with_key, list_leases, COMMANDS.LEASES },
-  cl_version = { function() return VERSION end },
-  cl_wait = { function() return { err = 'ERR CL.WAIT needs the module: a function cannot make its caller wait' } end },
-  cl_top = { function() return { err = 'ERR CL.TOP needs the module' } end },
-}
-
-local function unknown(_, name) return { err = "ERR unknown function '" .. shown(name) .. "'" } end
-
-local is_bound
-
-local function run(f, keys, args)
-  if not is_bound then
-    bind()
-    is_bound = true
-  end
-  return f[1](f[2], f[3], keys, args)
-end
-
--- The clocks of the time zones from a year on and up to another: by how many minutes they are ahead of UTC, and then after how many minutes
--- they are changed, and to what. Each zone has the number of its clocks.
+-- The clocks of the time zones from a year on and up to another: by how many minutes they are ahead of UTC, and then
+-- after how many minutes they are changed, and to what. Each zone has the number of its clocks.
 -- BEGIN GENERATED: zones
 function read_clocks() -- of the IANA database 2026f
   return {
@@ -3697,28 +3331,39 @@ US/Indiana-Starke=18 US/Michigan=23 US/Mountain=17 US/Pacific=25 US/Samoa=73 UTC
 end
 -- END GENERATED: zones
 
+-- What can be called, and with which flags. A function that writes and is not refused while the server is over maxmemory
+-- takes no more memory than it gives back.
+local WRITES, GIVES_BACK, READS = {}, { 'allow-oom' }, { 'no-writes' }
+local FUNCTIONS = {
+  { 'cl_throttle', WRITES, COMMANDS.THROTTLE },
+  { 'cl_limit', WRITES, COMMANDS.LIMIT },
+  { 'cl_mlimit', WRITES, COMMANDS.MLIMIT },
+  { 'cl_ban', WRITES, COMMANDS.BAN },
+  { 'cl_lease', WRITES, COMMANDS.LEASE },
+  { 'cl_refund', GIVES_BACK, COMMANDS.REFUND },
+  { 'cl_settle', GIVES_BACK, COMMANDS.SETTLE },
+  { 'cl_renew', GIVES_BACK, COMMANDS.RENEW },
+  { 'cl_release', GIVES_BACK, COMMANDS.RELEASE },
+  { 'cl_peek', READS, COMMANDS.PEEK },
+  { 'cl_leases', READS, COMMANDS.LEASES },
+  { 'cl_version', READS, answer = VERSION },
+  { 'cl_wait', READS, answer = { err = 'ERR CL.WAIT needs the module: a function cannot make its caller wait' } },
+  { 'cl_top', READS, answer = { err = 'ERR CL.TOP needs the module' } },
+}
+
+local function run_function(f, keys, args) return f.answer or run(f[3], keys, args) end
+
 if not redis.register_function then -- a script, which is told the name of the function first
   local name = table.remove(ARGV, 1) or ''
-  return run(FUNCTIONS[name] or { unknown, nil, name }, KEYS, ARGV)
+  for i = 1, #FUNCTIONS do
+    if FUNCTIONS[i][1] == name then return run_function(FUNCTIONS[i], KEYS, ARGV) end
+  end
+  bind()
+  return { err = "ERR unknown function '" .. shown(name) .. "'" }
 end
 
--- A function that writes and is not refused while the server is over maxmemory takes no more memory than it gives back.
-local function register(name, flags)
-  local f = FUNCTIONS[name]
-  redis.register_function({ function_name = name, callback = function(keys, args) return run(f, keys, args) end, flags = flags })
+for i = 1, #FUNCTIONS do
+  local f = FUNCTIONS[i]
+  local function callback(keys, args) return run_function(f, keys, args) end
+  redis.register_function({ function_name = f[1], callback = callback, flags = f[2] })
 end
-
-register('cl_throttle', {})
-register('cl_limit', {})
-register('cl_mlimit', {})
-register('cl_ban', {})
-register('cl_lease', {})
-register('cl_refund', { 'allow-oom' })
-register('cl_settle', { 'allow-oom' })
-register('cl_renew', { 'allow-oom' })
-register('cl_release', { 'allow-oom' })
-register('cl_peek', { 'no-writes' })
-register('cl_leases', { 'no-writes' })
-register('cl_version', { 'no-writes' })
-register('cl_wait', { 'no-writes' })
-register('cl_top', { 'no-writes' })

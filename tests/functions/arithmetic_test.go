@@ -22,6 +22,7 @@ func arithmetic(t *testing.T) string {
 	require.True(t, ok, "the library has a part about numbers before that about RATE")
 	return numbers + `
 floor, huge, pack, format, concat = math.floor, math.huge, struct.pack, string.format, table.concat
+LAST = wide(9223372036, 854775807)
 local function shown(a) return format('%.0f %.0f', a.s, a.ns) end
 local function words(high, low) return format('%.0f %.0f', high, low) end
 local out = {}
