@@ -80,15 +80,6 @@ func TestAVersionIsReleasedOnce(t *testing.T) {
 	assert.Contains(t, tr.releasable(), "version "+version+" is commit ")
 }
 
-// make release asks it before it builds anything.
-func TestAReleaseWithUnreleasedChangesIsRefused(t *testing.T) {
-	t.Parallel()
-	script, err := os.ReadFile("release")
-	require.NoError(t, err)
-	gate, build := strings.Index(string(script), "scripts/releasable"), strings.Index(string(script), `build "$arch"`)
-	assert.True(t, gate > 0 && gate < build)
-}
-
 // The page names the commit of each version, for repositories that came without tags.
 func TestTheCommitsOfVersionsAreTheirs(t *testing.T) {
 	t.Parallel()

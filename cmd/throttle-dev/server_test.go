@@ -246,36 +246,6 @@ func TestInfoCountsCommandsOnRequest(t *testing.T) {
 	assert.NotContains(t, c.do("INFO commandstats"), "cl.limit")
 }
 
-func TestWatchedKeysAbortATransaction(t *testing.T) {
-	s := start(t, "")
-	c, other := connect(t, s), connect(t, s)
-	for call, aborts := range map[string]bool{"CL.LIMIT k RATE 9/h": true, "CL.PEEK k RATE 9/h": false, "CL.LIMIT other RATE 9/h": false, "SET k 1": true} {
-		c.do("DEL k")
-		c.do("WATCH k")
-		other.do(call)
-		c.do("MULTI")
-		c.do("SET won 1")
-		assert.Equal(t, map[bool]string{true: "*-1", false: "*1 +OK"}[aborts], c.do("EXEC"), call)
-	}
-}
-
-// What else than a release lets the next caller in: each line is done while one holds the only slot and another waits.
-func TestCallersThatWaitAreLetIn(t *testing.T) {
-	for _, change := range []string{"CL.RELEASE jobs ID a", "DEL jobs", "ZREM jobs a", "FLUSHALL", "RENAME jobs done", "CL.DEV.ADVANCE 1h", "EVAL 'redis.call(\"DEL\", KEYS[1])' 1 jobs", "SWAPDB 0 1"} {
-		t.Run(change, func(t *testing.T) {
-			s := start(t, "")
-			c, waits := connect(t, s), connect(t, s)
-			c.do("CL.LEASE jobs SLOTS 1 TTL 1h ID a")
-			reply := waits.later("CL.LEASE jobs SLOTS 1 TTL 10s ID b TIMEOUT 0 COMPACT")
-			awaitWaiting(t, c, 1)
-			c.do("GET jobs")
-			requireNothing(t, reply)
-			c.do(change)
-			assert.Regexp(t, `^\*6 :0 :1 :0 :-1 :10000 :\d+$`, await(t, reply))
-		})
-	}
-}
-
 func TestCallersAreAnsweredEachAtItsTimeWhenTheClockIsAdvanced(t *testing.T) {
 	s := start(t, "")
 	c := connect(t, s)
@@ -326,37 +296,6 @@ func TestCallersAreAnsweredEachAtItsTimeWhenTheClockIsSetForward(t *testing.T) {
 		assert.Regexp(t, `lease_ms :1[78]\d\d\d\d\d `, c.do("CL.LEASES jobs"), "half an hour is left")
 		c.do("CL.DEV.TIME 2026-01-30T00:00:00Z")
 		assert.Equal(t, "$20 2026-01-30T00:00:00Z", c.do("CL.DEV.TIME"))
-	}
-}
-
-func TestCallersThatLeaveGiveTheirSlotBack(t *testing.T) {
-	for _, how := range []string{"CLIENT UNBLOCK", "CLIENT UNBLOCK ERROR", "CLIENT KILL", "disconnect"} {
-		t.Run(how, func(t *testing.T) {
-			s := start(t, "")
-			c, leaves, stays := connect(t, s), connect(t, s), connect(t, s)
-			c.do("CL.DEV.TIME 2026-01-31 STOP")
-			c.do("CL.LIMIT k RATE 1/m BURST 1")
-			left := leaves.later("CL.WAIT k RATE 1/m BURST 1 TIMEOUT 0 COMPACT")
-			awaitWaiting(t, c, 1)
-			stayed := stays.later("CL.WAIT k RATE 1/m BURST 1 TIMEOUT 0 COMPACT")
-			awaitWaiting(t, c, 2)
-			switch how {
-			case "CLIENT UNBLOCK":
-				assert.Equal(t, ":1", c.do("CLIENT UNBLOCK "+leaves.id))
-				assert.Regexp(t, `^\*10 :1 `, await(t, left))
-			case "CLIENT UNBLOCK ERROR":
-				assert.Equal(t, ":1", c.do("CLIENT UNBLOCK "+leaves.id+" ERROR"))
-				assert.Equal(t, "-UNBLOCKED client unblocked via CLIENT UNBLOCK", await(t, left))
-			case "CLIENT KILL":
-				assert.Equal(t, ":1", c.do("CLIENT KILL ID "+leaves.id))
-			default:
-				_ = leaves.Close()
-			}
-			awaitWaiting(t, c, 1)
-			c.do("CL.DEV.ADVANCE 1m")
-			assert.Regexp(t, `^\*10 :0 .* :60000 :0$`, await(t, stayed), "it moves up")
-			assert.Equal(t, ":0", c.do("CLIENT UNBLOCK "+stays.id))
-		})
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/commands"
 	"redis-throttle/ratelimit/httplimit"
-	"redis-throttle/ratelimit/leases"
 	"redis-throttle/ratelimit/rueidislimit"
 	"redis-throttle/ratelimit/xrate"
 	"redis-throttle/tests/calls"
@@ -37,80 +36,6 @@ func connect(t *testing.T, options rueidis.ClientOption) rueidis.Client {
 
 func on(s *server.Server) rueidis.ClientOption {
 	return rueidis.ClientOption{InitAddress: []string{s.Addr()}}
-}
-
-// The same calls through both clients, on keys of their own, one right after the other.
-func TestResultsAreThoseOfTheOtherClient(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	for _, resp2 := range []bool{false, true} {
-		options := on(s)
-		options.AlwaysRESP2 = resp2
-		ours, theirs := rueidislimit.New(connect(t, options)), ratelimit.New(s.Client(), ratelimit.Options{})
-		stack := ratelimit.Limits{ratelimit.Rate(5, day).Burst(3).Take(2), ratelimit.FixedMonths(100, 1).Zone("Europe/Berlin"), ratelimit.Window(2, time.Hour).Shadow()}
-		lone := ratelimit.Limits{ratelimit.Rate(24, day).Burst(2)}
-		ctx := t.Context()
-		for i, call := range []func(l *ratelimit.Limiter, key string) (ratelimit.Result, error){
-			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
-				return l.Peek(ctx, key, stack, 1)
-			},
-			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
-				return l.Limit(ctx, key, stack, 1)
-			},
-			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
-				return l.Decide(ctx, calls.On(key, stack))
-			},
-			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
-				return l.Decide(ctx, calls.On(key, stack, calls.Cost(3), calls.Force))
-			},
-			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
-				_, err := l.Refund(ctx, key, stack, 1)
-				return ratelimit.Result{}, err
-			},
-			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
-				return l.Decide(ctx, calls.Throttle(key+"cell", lone[0], 2))
-			},
-			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
-				return l.Decide(ctx, calls.Throttle(key+"cell", lone[0], 1))
-			},
-			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
-				return l.Decide(ctx, calls.Throttle(key+"half", ratelimit.Rate(1, 1500*time.Millisecond).Burst(1000), 9))
-			},
-			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
-				return l.Decide(ctx, calls.On(key+"cell", lone, calls.MaxWait(9*time.Hour)))
-			},
-			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
-				return l.Decide(ctx, calls.InLine(key+"cell", lone, time.Minute))
-			},
-			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
-				if _, err := l.Ban(ctx, key, time.Hour); err != nil {
-					return ratelimit.Result{}, err
-				}
-				return l.Limit(ctx, key, stack, 1)
-			},
-			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
-				return l.Limit(ctx, key, nil, 1)
-			},
-			func(l *ratelimit.Limiter, key string) (ratelimit.Result, error) {
-				return l.Decide(ctx, calls.On(key, lone, calls.MaxWait(time.Second), calls.Strict))
-			},
-		} {
-			began := time.Now()
-			got, gotErr := call(ours, fmt.Sprint("ours", resp2))
-			want, wantErr := call(theirs, fmt.Sprint("theirs", resp2))
-			apart := time.Since(began) + time.Millisecond
-			assert.Equal(t, fmt.Sprint(wantErr), fmt.Sprint(gotErr), "call %d", i)
-			for _, d := range []struct{ want, got *time.Duration }{
-				{&want.RetryAfter, &got.RetryAfter}, {&want.ResetAfter, &got.ResetAfter}, {&want.NextAfter, &got.NextAfter}, {&want.Wait, &got.Wait},
-			} {
-				// The keys were charged at other instants, before this call as well.
-				if (*d.want > 0) == (*d.got > 0) && (*d.want-*d.got).Abs() < apart+time.Second {
-					*d.got = *d.want
-				}
-			}
-			assert.Equal(t, want, got, "call %d", i)
-		}
-	}
 }
 
 // A read timeout does not end a wait, and a caller whose context ends leaves the queue.
@@ -230,50 +155,6 @@ func TestMiddlewareAndBucketWorkOnIt(t *testing.T) {
 	b := xrate.New(l, xrate.Options{Key: "bucket", Limit: ratelimit.Rate(1, time.Hour)})
 	assert.True(t, b.Allow())
 	assert.False(t, b.Allow())
-}
-
-func TestSeveralKeysAndLeases(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	l := rueidislimit.New(connect(t, on(s)))
-	limits := ratelimit.Limits{ratelimit.Rate(1, day)}
-	keys := []ratelimit.Key{{Name: "a", Limits: limits}, {Name: "b", Limits: ratelimit.Limits{ratelimit.Fixed(2, day)}}}
-	for _, want := range []ratelimit.Result{{}, {Limited: true}} {
-		r := calls.Ask(t, l, calls.OnKeys(keys))
-		assert.Equal(t, want.Limited, r.Limited)
-		assert.Equal(t, want.Key, r.Key)
-	}
-	r := calls.Ask(t, l, calls.OnKeys(keys, calls.Any))
-	assert.False(t, r.Limited)
-	assert.Equal(t, 1, r.Key)
-	_, err := l.Decide(t.Context(), calls.OnKeys(nil))
-	require.Error(t, err)
-
-	lease, err := leases.Take(t.Context(), l, leases.Options{Key: "lease", Slots: 1, TTL: time.Minute})
-	require.NoError(t, err)
-	for _, resp2 := range []bool{false, true} {
-		options := on(s)
-		options.AlwaysRESP2 = resp2
-		all, err := leases.List(t.Context(), rueidislimit.Client(connect(t, options)), "lease", 10)
-		require.NoError(t, err)
-		require.Len(t, all.Leases, 1)
-		assert.Equal(t, lease.ID(), all.Leases[0].ID)
-		assert.Positive(t, all.Leases[0].Lasts)
-		assert.EqualValues(t, 1, all.Held)
-		assert.Zero(t, all.Waiting)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		_, err := leases.Take(ctx, l, leases.Options{Key: "lease", Slots: 1, TTL: time.Minute, MaxWait: ratelimit.Forever})
-		ended <- err
-	}()
-	require.Eventually(t, func() bool { return s.Info("throttle")["throttle_leases_waiting"] == "1" }, 10*time.Second, time.Millisecond)
-	cancel()
-	require.ErrorIs(t, <-ended, context.Canceled)
-	require.Eventually(t, func() bool { return s.Info("throttle")["throttle_leases_waiting"] == "0" }, 10*time.Second, time.Millisecond)
-	require.NoError(t, lease.Release(t.Context()))
-	assert.Zero(t, s.MustDo("EXISTS", "lease").Int)
 }
 
 func TestClusterFindsTheNodeOfAKey(t *testing.T) {

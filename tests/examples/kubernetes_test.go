@@ -82,28 +82,6 @@ func readKubernetes(t *testing.T) (e deployment) {
 	return e
 }
 
-func TestDecodingIsStrict(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile(kubernetes)
-	require.NoError(t, err)
-	_, set, found := strings.Cut(string(text), "---\napiVersion: apps/v1")
-	require.True(t, found)
-	set = "apiVersion: apps/v1" + set
-	_, err = decode(t, []byte(set))
-	require.NoError(t, err)
-	for old, new := range map[string]string{
-		"replicas: 1":         "replica: 1",
-		"readinessProbe:":     "readynessProbe:",
-		"runAsUser: 999":      `runAsUser: "999"`,
-		"serviceName:":        "replicas: 2\n  serviceName:",
-		"kind: StatefulSet\n": "kind: StatefullSet\n",
-	} {
-		require.Contains(t, set, old)
-		_, err := decode(t, []byte(strings.Replace(set, old, new, 1)))
-		assert.Error(t, err, new)
-	}
-}
-
 func TestTheExampleFitsTogether(t *testing.T) {
 	t.Parallel()
 	e := readKubernetes(t)

@@ -45,14 +45,10 @@ func quick(o *redis.Options) {
 type counted struct {
 	*ratelimit.Limiter
 	calls atomic.Int64
-	held  atomic.Pointer[chan struct{}] // if set, calls go on when it is closed
 }
 
 func (c *counted) Decide(ctx context.Context, call ratelimit.Call) (ratelimit.Result, error) {
 	c.calls.Add(1)
-	if held := c.held.Load(); held != nil {
-		<-*held
-	}
 	return c.Limiter.Decide(ctx, call)
 }
 
@@ -163,39 +159,6 @@ func TestAnOutageIsLeftToThePolicy(t *testing.T) {
 			})
 		}
 	}
-}
-
-// While one call tries the server, the others do not wait for it.
-func TestOneCallTriesTheServer(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	behind := &counted{Limiter: ratelimit.New(s.Client(quick), ratelimit.Options{})}
-	const pause = 5 * timeout
-	g := guard.New(behind, guard.Options{Policy: guard.Open, Failures: 1, Pause: pause, Logger: silent})
-	limits := ratelimit.Limits{ratelimit.Rate(1000, day)}
-	s.Pause()
-	calls.Ask(t, g, calls.On("k", limits))
-	require.True(t, g.Out())
-	time.Sleep(pause)
-
-	before, held := behind.calls.Load(), make(chan struct{})
-	behind.held.Store(&held)
-	const callers = 100
-	answered := make(chan error, callers)
-	for range callers {
-		go func() {
-			_, err := g.Decide(context.WithoutCancel(t.Context()), calls.On("k", limits))
-			answered <- err
-		}()
-	}
-	others := assert.Eventually(t, func() bool { return len(answered) == callers-1 }, time.Minute, time.Millisecond)
-	assert.EqualValues(t, 1, behind.calls.Load()-before)
-	close(held)
-	require.True(t, others)
-	for range callers {
-		require.NoError(t, <-answered)
-	}
-	s.Resume()
 }
 
 func TestMistakesAreReturnedAndDoNotCount(t *testing.T) {

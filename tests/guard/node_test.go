@@ -100,39 +100,6 @@ func TestAMasterThatHangsKeepsNoCallFromTheOthers(t *testing.T) {
 	assert.Equal(t, map[string]bool{hangs.Addr(): true}, changed)
 }
 
-// A server that fails every other call is no server: the breaker opens although no five fail in a row. One that fails now and
-// then stays in use.
-func TestANodeIsLeftAloneByItsRateOfFailures(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	works := ratelimit.New(s.Client(), ratelimit.Options{})
-	down := server.Start(t)
-	fails := ratelimit.New(down.Client(quick), ratelimit.Options{})
-	down.Kill()
-	limits := ratelimit.Limits{ratelimit.Rate(1_000_000, day)}
-	for every, opens := range map[int]bool{2: true, 4: false} {
-		failures := 0
-		g := guard.New(deciderFunc(func(ctx context.Context, c ratelimit.Call) (ratelimit.Result, error) {
-			if c.Cost == 2 {
-				failures++
-				return fails.Decide(ctx, c)
-			}
-			return works.Decide(ctx, c)
-		}), guard.Options{Policy: guard.Open, Pause: time.Hour, Logger: silent})
-		for i := 1; i <= 100 && !g.Out(); i++ {
-			cost := int64(1)
-			if i%every == 0 {
-				cost = 2
-			}
-			calls.Ask(t, g, calls.On("k", limits, calls.Cost(cost)))
-		}
-		assert.Equal(t, opens, g.Out(), "one in %d fails", every)
-		if opens {
-			assert.Equal(t, 20, failures)
-		}
-	}
-}
-
 // deciderFunc decides as it likes.
 type deciderFunc func(ctx context.Context, c ratelimit.Call) (ratelimit.Result, error)
 

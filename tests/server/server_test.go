@@ -3,7 +3,6 @@ package server_test
 import (
 	"bufio"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"testing"
@@ -14,16 +13,6 @@ import (
 
 	"redis-throttle/tests/server"
 )
-
-func TestPausedServerIsStoppedAllTheSame(t *testing.T) {
-	t.Parallel()
-	inner := &recorder{TB: t}
-	s := server.Start(inner, server.WithoutModule())
-	s.Pause()
-	inner.finish()
-	assert.Empty(t, inner.errors)
-	assert.False(t, s.Running())
-}
 
 func TestCrashFailsItsTest(t *testing.T) {
 	t.Parallel()
@@ -39,21 +28,6 @@ func TestCrashFailsItsTest(t *testing.T) {
 	require.Len(t, inner.errors, 2)
 	assert.Contains(t, inner.errors[0], "ended by itself")
 	assert.Contains(t, inner.errors[1], "crashed")
-}
-
-// Tests of other binaries run at the same time. They know a port by what the kernel tells of it.
-func TestPortOfAStoppedServerStaysItsOwn(t *testing.T) {
-	t.Parallel()
-	inner := &recorder{TB: t}
-	s := server.Start(inner, server.WithoutModule())
-	s.Stop()
-	_, err := net.ListenPacket("udp", s.Addr())
-	require.Error(t, err)
-	s.Restart()
-	inner.finish()
-	sign, err := net.ListenPacket("udp", s.Addr())
-	require.NoError(t, err)
-	require.NoError(t, sign.Close())
 }
 
 // recorder is a test within the test: its clean-up runs when asked, and its errors
