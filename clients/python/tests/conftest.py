@@ -2,6 +2,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.conf import settings
 
 from redis_throttle import Limiter, Remote
 from redis_throttle.asyncio import Limiter as AsyncLimiter
@@ -10,6 +11,7 @@ from redis_throttle.limits import AsyncThrottleStorage, ThrottleStorage
 from servers import PATIENCE, Cluster, MadeUp, Server
 
 pytest_plugins = ["redis_throttle._pytest"]
+settings.configure(SECRET_KEY="x", LOGGING_CONFIG=None)  # Django 4.2 wants the key to write down an error
 
 
 @pytest.fixture(autouse=True)

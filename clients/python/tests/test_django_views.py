@@ -7,16 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from django.conf import settings
 from django.http import HttpResponse
 from django.urls import clear_url_caches, path
 
 from redis_throttle import OutageError, fixed, rate
 from redis_throttle.django_views import RateLimit
 from redis_throttle.testing import AsyncFakeLimiter, FakeLimiter
-
-if not settings.configured:
-    settings.configure(SECRET_KEY="x")  # Django 4.2 wants one to write down an error
 
 TWO = rate(2, "1h")
 Ask = Callable[..., Any]
