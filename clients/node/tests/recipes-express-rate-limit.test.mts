@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import express from 'express'
 import { ipKeyGenerator, MemoryStore, type Options, rateLimit, type Store } from 'express-rate-limit'
 import { slowDown } from 'express-slow-down'
@@ -10,19 +10,9 @@ import { Redis } from 'ioredis'
 import { RedisStore } from 'rate-limit-redis'
 import { Limiter } from 'redis-throttle'
 import { ThrottleStore } from 'redis-throttle/express-rate-limit'
-import { compare, ownPrefix, type Recipe } from './recipes.mjs'
-import { Server } from './servers.mjs'
+import { compare, onAServer, ownPrefix, type Recipe } from './recipes.mjs'
 
-let server: Server
-let client: Redis
-before(async () => {
-  server = await Server.start()
-  client = new Redis(server.port)
-})
-after(async () => {
-  client.disconnect()
-  await server.stop()
-})
+const there = onAServer()
 
 /** Makes stores of one application. Each has a prefix of its own, as the manual asks for. */
 type Make = (prefix?: string) => Store
@@ -31,12 +21,12 @@ const theirs: Record<string, () => Make> = {
   'in memory': () => () => new MemoryStore(),
   'rate-limit-redis': () => {
     const own = ownPrefix()
-    return (prefix = '') => new RedisStore({ prefix: own + prefix, sendCommand: (...words: string[]) => client.call(...(words as [string])) as Promise<never> })
+    return (prefix = '') => new RedisStore({ prefix: own + prefix, sendCommand: (...words: string[]) => there.client.call(...(words as [string])) as Promise<never> })
   },
 }
 const ours = () => {
   const own = ownPrefix()
-  return (prefix = '') => new ThrottleStore({ limiter: new Limiter(client, { timeout: '10s' }), prefix: own + prefix })
+  return (prefix = '') => new ThrottleStore({ limiter: new Limiter(there.client, { timeout: '10s' }), prefix: own + prefix })
 }
 
 type Ask = (path: string, headers?: Record<string, string>) => Promise<number>
@@ -211,8 +201,8 @@ test('instances in several processes share their hits', async () => {
 })
 
 test('a rolling deploy from rate-limit-redis: old and new instances each keep to the limit', async () => {
-  const old = limit({ limit: 2, store: new RedisStore({ sendCommand: (...words: string[]) => client.call(...(words as [string])) as Promise<never> }) })
-  const fresh = limit({ limit: 2, store: new ThrottleStore({ limiter: new Limiter(client, { timeout: '10s' }) }) })
+  const old = limit({ limit: 2, store: new RedisStore({ sendCommand: (...words: string[]) => there.client.call(...(words as [string])) as Promise<never> }) })
+  const fresh = limit({ limit: 2, store: new ThrottleStore({ limiter: new Limiter(there.client, { timeout: '10s' }) }) })
   for (const status of [200, 200, 429]) {
     for (const middleware of [old, fresh]) assert.equal(await site((app) => app.use(middleware), (ask) => ask('')), status)
   }

@@ -1,23 +1,13 @@
 // Recipes of the manual of @fastify/rate-limit: our store beside that in memory and that for Redis.
-import { after, before, describe } from 'node:test'
+import { describe } from 'node:test'
 import fastifyRateLimit from '@fastify/rate-limit'
 import fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import { Redis } from 'ioredis'
 import { Limiter } from 'redis-throttle'
 import { throttleStore } from 'redis-throttle/fastify-rate-limit'
-import { compare, ownPrefix, type Recipe } from './recipes.mjs'
-import { Server } from './servers.mjs'
+import { compare, onAServer, ownPrefix, type Recipe } from './recipes.mjs'
 
-let server: Server
-let client: Redis
-before(async () => {
-  server = await Server.start()
-  client = new Redis(server.port)
-})
-after(async () => {
-  client.disconnect()
-  await server.stop()
-})
+const there = onAServer()
 
 type Ask = (path: string, headers?: Record<string, string>) => Promise<number>
 
@@ -174,7 +164,7 @@ const recipes: Record<string, Recipe<object>> = {
   'instances in several processes, some with the old store: a rolling deploy': {
     run: async (storing) => {
       const all = []
-      for (let i = 0; i < 3; i++) all.push(await site(storing, { max: 2 }, nothing, (ask) => ask('')), await site({ redis: client, nameSpace: (storing as { nameSpace?: string }).nameSpace ?? 'old-' }, { max: 200 }, nothing, (ask) => ask('')))
+      for (let i = 0; i < 3; i++) all.push(await site(storing, { max: 2 }, nothing, (ask) => ask('')), await site({ redis: there.client, nameSpace: (storing as { nameSpace?: string }).nameSpace ?? 'old-' }, { max: 200 }, nothing, (ask) => ask('')))
       return all
     },
     gets: [200, 200, 200, 200, 429, 200],
@@ -183,5 +173,5 @@ const recipes: Record<string, Recipe<object>> = {
 }
 
 describe('what gets through with the recipes of the manual', () => {
-  compare(recipes, { 'in memory': () => ({}), redis: () => ({ redis: client, nameSpace: ownPrefix() }) }, () => ({ store: throttleStore({ limiter: new Limiter(client, { timeout: '10s' }), prefix: ownPrefix() }) }))
+  compare(recipes, { 'in memory': () => ({}), redis: () => ({ redis: there.client, nameSpace: ownPrefix() }) }, () => ({ store: throttleStore({ limiter: new Limiter(there.client, { timeout: '10s' }), prefix: ownPrefix() }) }))
 })

@@ -1,25 +1,15 @@
 // Recipes of the manual of @nestjs/throttler: our storage beside its own, in memory.
 import 'reflect-metadata'
-import { after, before, describe } from 'node:test'
+import { describe } from 'node:test'
 import { Controller, type ExecutionContext, Get, Module, UseGuards } from '@nestjs/common'
 import { APP_GUARD, NestFactory } from '@nestjs/core'
 import { SkipThrottle, Throttle, ThrottlerGuard, ThrottlerModule, type ThrottlerModuleOptions, type ThrottlerStorage, ThrottlerStorageService } from '@nestjs/throttler'
-import { Redis } from 'ioredis'
 import { Limiter } from 'redis-throttle'
 import { ThrottleStorage } from 'redis-throttle/nestjs'
-import { compare, ownPrefix, type Recipe } from './recipes.mjs'
-import { Server, until } from './servers.mjs'
+import { compare, onAServer, ownPrefix, type Recipe } from './recipes.mjs'
+import { until } from './servers.mjs'
 
-let server: Server
-let client: Redis
-before(async () => {
-  server = await Server.start()
-  client = new Redis(server.port)
-})
-after(async () => {
-  client.disconnect()
-  await server.stop()
-})
+const there = onAServer()
 
 const hour = 3_600_000
 const named = [{ name: 'short', ttl: hour, limit: 2 }, { name: 'long', ttl: hour, limit: 4 }]
@@ -173,5 +163,5 @@ const recipes: Record<string, Recipe<ThrottlerStorage>> = {
 }
 
 describe('what gets through with the recipes of the manual', () => {
-  compare(recipes, { 'in memory': () => new ThrottlerStorageService() }, () => new ThrottleStorage({ limiter: new Limiter(client, { timeout: '10s' }), prefix: ownPrefix() }))
+  compare(recipes, { 'in memory': () => new ThrottlerStorageService() }, () => new ThrottleStorage({ limiter: new Limiter(there.client, { timeout: '10s' }), prefix: ownPrefix() }))
 })

@@ -1,23 +1,19 @@
 // Recipes of the manual of rate-limiter-flexible: our limiter beside its own.
 import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
+import { after, describe, test } from 'node:test'
 import { Redis } from 'ioredis'
 import {
   BurstyRateLimiter, type RateLimiterAbstract, RateLimiterMemory, RateLimiterQueue, RateLimiterRedis, RateLimiterRes, RateLimiterUnion, RLWrapperBlackAndWhite, RLWrapperTimeouts,
 } from 'rate-limiter-flexible'
 import { Limiter } from 'redis-throttle'
 import { RateLimiterThrottle } from 'redis-throttle/rate-limiter-flexible'
-import { compare, ownPrefix, type Recipe } from './recipes.mjs'
-import { Server, until } from './servers.mjs'
+import { compare, onAServer, ownPrefix, type Recipe } from './recipes.mjs'
+import { until } from './servers.mjs'
 
-let server: Server
-let client: Redis
 let away: Redis
 let closed: Redis
 let limiter: Limiter
-before(async () => {
-  server = await Server.start()
-  client = new Redis(server.port)
+const there = onAServer(async (client) => {
   away = new Redis({ port: 1, host: '127.0.0.1', enableOfflineQueue: false })
   away.on('error', () => {})
   closed = new Redis({ port: 1, host: '127.0.0.1', retryStrategy: () => null })
@@ -25,10 +21,8 @@ before(async () => {
   await until(() => closed.status === 'end', 'the client gives up')
   limiter = new Limiter(client, { timeout: '10s' })
 })
-after(async () => {
-  client.disconnect()
+after(() => {
   away.disconnect()
-  await server.stop()
 })
 
 interface Options {
@@ -51,7 +45,7 @@ function maker(make: (options: Options & { keyPrefix: string }) => RateLimiterAb
   }
 }
 
-const clientOf = (gone: Options['away']) => (gone === 'for ever' ? closed : gone ? away : client)
+const clientOf = (gone: Options['away']) => (gone === 'for ever' ? closed : gone ? away : there.client)
 
 const theirs: Record<string, () => Make> = {
   RateLimiterRedis: maker(({ away: gone, ...options }) => new RateLimiterRedis({ storeClient: clientOf(gone), ...options })),
@@ -330,7 +324,7 @@ describe('what gets through with the recipes of the manual', () => {
 
 test('a rolling deploy: old and new instances each keep to the limit, under the same prefix', async () => {
   const options = { keyPrefix: 'rolling', points: 3, duration: hour, blockDuration: hour }
-  const old = new RateLimiterRedis({ storeClient: client, ...options })
+  const old = new RateLimiterRedis({ storeClient: there.client, ...options })
   const fresh = new RateLimiterThrottle({ limiter, ...options })
   for (const expected of [200, 200, 200, 429, 429]) assert.deepEqual([await ask(old, 'k'), await ask(fresh, 'k')], [expected, expected])
   assert.equal(await fresh.delete('k'), true)

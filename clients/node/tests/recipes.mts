@@ -1,6 +1,8 @@
 // What the tests of the hosts' recipes share: a recipe runs over each store of the host, then over ours, and the same has to get through.
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { after, before, test } from 'node:test'
+import { Redis } from 'ioredis'
+import { Server } from './servers.mjs'
 
 export interface Recipe<Store> {
   /** Sets the recipe up over a store, sends its requests, and returns what became of them. */
@@ -25,6 +27,22 @@ export function compare<Store>(recipes: Record<string, Recipe<Store>>, theirs: R
       assert.equal('ours' in different, because !== undefined, 'a difference has a reason')
     })
   }
+}
+
+/** Starts a server before the recipes of a file and stops it after them. Returns what holds a client of it meanwhile; `ready` is told of it. */
+export function onAServer(ready: (client: Redis) => unknown = () => {}): { client: Redis } {
+  const there = {} as { client: Redis }
+  let server: Server
+  before(async () => {
+    server = await Server.start()
+    there.client = new Redis(server.port)
+    await ready(there.client)
+  })
+  after(async () => {
+    there.client.disconnect()
+    await server.stop()
+  })
+  return there
 }
 
 let made = 0

@@ -1,4 +1,5 @@
 // Calls over ioredis: Redis, also with Sentinel, and Cluster.
+import { setImmediate } from 'node:timers'
 import { isReply, MistakeError, OutageError } from '../errors.js'
 import { refusalOf } from './refusal.js'
 import { slotOf } from './slot.js'
@@ -8,7 +9,13 @@ interface Command {
   promise: Promise<unknown>
   reject(error: Error): void
   getKeys(): string[]
-  toWritable(stream: object): string | Buffer
+  toWritable(stream: Gathering): string | Buffer
+}
+
+interface Gathering {
+  readonly writableCorked: number
+  cork(): void
+  uncork(): void
 }
 
 interface Redis {
@@ -85,6 +92,15 @@ function recorder(client: object): Make {
 
 const ping = '*1\r\n$4\r\nPING\r\n'
 
+/** Has the calls of this turn of the event loop written at once. The library's own enableAutoPipelining is for its methods alone. */
+function gather(stream: Gathering): void {
+  if (stream.writableCorked > 0) return
+  stream.cork()
+  setImmediate(() => {
+    stream.uncork()
+  })
+}
+
 function send(redis: Redis | Cluster, command: Command, key: string, left: AbortSignal): Promise<unknown> {
   if (redis.status === 'end') throw new MistakeError('the client is closed')
   return new Promise((resolve, reject) => {
@@ -95,6 +111,7 @@ function send(redis: Redis | Cluster, command: Command, key: string, left: Abort
       // The library expects a reply, so something harmless takes the place of a call that must not be sent.
       if (sent || left.aborted) return ping
       sent = true
+      gather(stream)
       return toWritable(stream)
     }
     command.getKeys = () => [key] // the library does not know where the keys of these commands are
