@@ -10,29 +10,6 @@ import (
 	"pgregory.net/rapid"
 )
 
-// each is what a reply says of the limits: limited, limit, remaining, retry after and reset after in ms.
-type each = [][EachFields]int64
-
-// A caller that was answered later is shown the limits as they are then.
-func TestEachLimitOfACallerThatWaited(t *testing.T) {
-	c := decide(Wait, valueAfter(t, "k RATE 5/s COST 5"), "k RATE 5/s TIMEOUT 1s EACH")
-	require.Equal(t, ReplyLater, c.Reply)
-	c.Value, c.NowNs = c.NewValue, c.NowNs+200*ms
-	c.Answer(Wait, false, 7)
-	assert.Equal(t, int64(1), c.Integers[0])
-	assert.Equal(t, each{{1, 5, 0, 200, 1000}}, c.Each)
-	c.Answer(Wait, true, 7)
-	require.Equal(t, ReplyFieldsEach, c.Reply)
-	assert.Equal(t, each{{0, 5, 0, -1, 1000}}, c.Each)
-
-	c = decide(Wait, valueAfter(t, "k WINDOW 2/m COST 2"), "k WINDOW 2/m TIMEOUT 1h COMPACT EACH")
-	require.Equal(t, ReplyInTurn, c.Reply)
-	c.Turn, c.MayBlock = Leaving, false
-	c.Run(Wait)
-	require.Equal(t, ReplyIntegersEach, c.Reply)
-	assert.Equal(t, each{{1, 2, 0, 60000, 60000}}, c.Each)
-}
-
 // EACH changes how a call is answered, and nothing else: also where a state is corrected, charged although it is denied, or banned.
 func TestEachChangesNoDecision(t *testing.T) {
 	var limited, written, corrected int

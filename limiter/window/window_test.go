@@ -101,51 +101,6 @@ func TestForceTakesUnitsThatAreNotThere(t *testing.T) {
 	assert.Zero(t, s.Force(now, 1))
 }
 
-func TestAClockSetBackBlocksForOnePeriodAtMost(t *testing.T) {
-	limit := newLimit(t, 10, minute)
-	s := window.Window{Limit: limit}
-	charge(&s, start, 4)
-	charge(&s, start+10*second, 6)
-
-	now := start - 3600*second
-	assert.Equal(t, int64(0), s.Available(now))
-	assert.Equal(t, minute, s.RetryAfter(now, 1))
-	assert.Equal(t, minute, nextAfter(&s, now))
-	assert.Equal(t, minute, resetAfter(&s, now))
-
-	// Not stored, the same answer comes at every later instant. Stored, it heals.
-	assert.Equal(t, minute, s.RetryAfter(now+second, 1))
-	require.True(t, s.BringTo(now), "has to be stored")
-	assert.False(t, s.BringTo(now))
-	assert.Equal(t, minute-second, s.RetryAfter(now+second, 1))
-	assert.Equal(t, now+minute, int64(s.ExpireAt()))
-	assert.Equal(t, int64(10), s.Available(now+minute))
-}
-
-func TestAClockSetBackALittleMovesOnlyWhatIsLater(t *testing.T) {
-	limit := newLimit(t, 10, minute)
-	s := window.Window{Limit: limit}
-	charge(&s, start, 4)
-	charge(&s, start+10*second, 4)
-
-	now := start + 5*second
-	assert.Equal(t, 55*second, s.RetryAfter(now, 6))
-	assert.Equal(t, 60*second, s.RetryAfter(now, 7))
-	assert.Equal(t, int64(1), charge(&s, now, 1), "a charge stores what it read")
-	assert.Equal(t, 60*second, resetAfter(&s, now))
-	assert.Equal(t, 59*second, resetAfter(&s, now+second))
-}
-
-// Entries that have left the window do not count when what is left is read anew, so it stays exact.
-func TestAClockSetBackAfterManyChargesIsReadExactly(t *testing.T) {
-	s, _ := hot(t, 40, second/10)
-	now := start + minute + 7*second/2 // all but the last five have left
-	for i := range int64(5) {
-		require.Equal(t, int64(1), charge(&s, now+i*2*second, 1))
-	}
-	assert.Equal(t, minute, resetAfter(&s, now+second))
-}
-
 // hot returns a limit with plenty left and the state after one charge of one unit every
 // gap, the last of them at the instant returned.
 func hot(t require.TestingT, charges int, gap int64) (window.Window, int64) {

@@ -70,12 +70,6 @@ func TestWhatCommandDocsShowsOfTheArguments(t *testing.T) {
 	}
 }
 
-func TestWhatCommandDocsShowsOfTheHistory(t *testing.T) {
-	for cmd, want := range map[*command.Command][]words.Change{} {
-		assert.Equal(t, want, cmd.History, cmd.Name)
-	}
-}
-
 func TestArgumentsAreCountedWhileACountSaysWhatIsWrong(t *testing.T) {
 	key, optional, several := words.Arg{}, words.Arg{Optional: true}, words.Arg{Multiple: true}
 	for _, tt := range []struct {
