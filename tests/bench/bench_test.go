@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -103,19 +102,6 @@ func (b *bench) servers() []string {
 	return pids
 }
 
-// heirs are the processes whose environment puts temporary files into the run's folder. Servers overwrite their environment.
-func (b *bench) heirs() []string {
-	var pids []string
-	files, _ := filepath.Glob("/proc/[0-9]*/environ")
-	for _, file := range files {
-		environ, err := os.ReadFile(file)
-		if err == nil && strings.Contains(string(environ), "\x00TMPDIR="+b.temp) {
-			pids = append(pids, filepath.Base(filepath.Dir(file)))
-		}
-	}
-	return pids
-}
-
 // contender is what the results say of one.
 type contender struct {
 	Name    string
@@ -126,24 +112,6 @@ type contender struct {
 // results reads a file of results.
 func (b *bench) results(t *testing.T, name string) (f struct {
 	Contenders []contender
-	Notes      []string
-	Curve      struct {
-		Points []struct {
-			Label      string
-			Contenders []contender
-		}
-	}
-	Wakeups struct {
-		Servers []struct {
-			Name       string
-			Situations []struct {
-				Calls   int
-				Threads []struct {
-					OfModule bool `json:"of_module"`
-				}
-			}
-		}
-	}
 }) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(b.out, name+".json"))
@@ -194,48 +162,6 @@ func TestAQuickRunMeasuresEveryContenderAndPeer(t *testing.T) {
 	}
 }
 
-func TestAnotherBuildIsMeasuredInTheSameRun(t *testing.T) {
-	t.Parallel()
-	size.NeedsFull(t)
-	b := newBench(t, "--quick", "--contenders", `^CL\.THROTTLE denied$`, "--so", peer(t, "before"))
-	require.NoError(t, b.run(t), b.stderr.String())
-	var names []string
-	for _, c := range b.results(t, "bench").Contenders {
-		names = append(names, c.Name)
-		assert.Len(t, c.Samples["exec_us"], 2, "%s: a figure a round", c.Name)
-	}
-	assert.Equal(t, []string{
-		"SET PX", "before: SET PX", "floor denied", "CL.THROTTLE denied", "before: CL.THROTTLE denied",
-	}, names)
-	assert.Regexp(t, `(?m)^│ CL.THROTTLE denied +before: CL.THROTTLE denied .* [\d.]+x \(`, b.stdout.String())
-}
-
-func TestACompilerThatIsNotThereFailsTheRun(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, "--quick")
-	b.Env = append(b.Env, "CC=no-such-compiler")
-	require.Error(t, b.run(t))
-	assert.Contains(t, b.stderr.String(), "no-such-compiler did not compile the floor")
-}
-
-func TestAQuickCurveComparesAtEveryPoint(t *testing.T) {
-	t.Parallel()
-	size.NeedsFull(t)
-	b := newBench(t, "curve", "--quick")
-	require.NoError(t, b.run(t), b.stderr.String())
-	for name, metric := range map[string]string{"keys": "exec_us", "clients": "p50_us", "quantity": "exec_us", "durability": "exec_us"} {
-		points := b.results(t, "curve-"+name).Curve.Points
-		require.Len(t, points, 2, name)
-		for _, p := range points {
-			require.Len(t, p.Contenders, 3)
-			for _, c := range p.Contenders {
-				assert.Len(t, c.Samples[metric], 2, "%s %s, %s", name, p.Label, c.Name)
-			}
-		}
-		assert.FileExists(t, filepath.Join(b.out, "curve-"+name+".svg"))
-	}
-}
-
 // What a call executes and touches, beside the floor of a module in Go in the same run, which is called with the same words. The bounds are
 // what was counted on Redis 7.0 and a third more. Where the heap and the stacks lie differs from machine to machine and from run to run, and
 // moves a count by 400 instructions. Where code lies differs from build to build: the same code that the linker laid out at random
@@ -273,27 +199,6 @@ func TestACallTouchesNoMoreThanItDid(t *testing.T) {
 	}
 }
 
-func TestWakeupsTellsTheModulesThreadsApart(t *testing.T) {
-	t.Parallel()
-	size.NeedsFull(t)
-	b := newBench(t, "wakeups", "--quick", "--seconds", "200ms")
-	require.NoError(t, b.run(t), b.stderr.String())
-	servers := b.results(t, "wakeups").Wakeups.Servers
-	require.Len(t, servers, 2)
-	for i, s := range servers {
-		for j, situation := range s.Situations {
-			ofModule := 0
-			for _, thread := range situation.Threads {
-				if thread.OfModule {
-					ofModule++
-				}
-			}
-			assert.Equal(t, i == 1, ofModule > 0, "%s, situation %d: %d threads of the module", s.Name, j, ofModule)
-			assert.Equal(t, j > 0, situation.Calls > 0, "%s, situation %d: %d calls; the first is idle", s.Name, j, situation.Calls)
-		}
-	}
-}
-
 func TestACallThatIsNotWhatItsNameSaysFailsTheRun(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ template, want string }{
@@ -313,48 +218,6 @@ func TestACallThatIsNotWhatItsNameSaysFailsTheRun(t *testing.T) {
 			assert.NoFileExists(t, filepath.Join(b.out, "bench.json"))
 		})
 	}
-}
-
-func TestACommandTheServerLacksIsSkippedWithANote(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, append(smaller(), "--quick", "--contenders", "other", "--peers", peer(t, "other")+":CL.FUTURE")...)
-	require.NoError(t, b.run(t), b.stderr.String())
-	assert.Equal(t, []string{
-		"other: CL.FUTURE allowed: the server has no CL.FUTURE",
-		"other: CL.FUTURE denied: the server has no CL.FUTURE",
-	}, b.results(t, "bench").Notes)
-	assert.Contains(t, b.stdout.String(), "Not measured: other: CL.FUTURE denied")
-}
-
-func TestAnInterruptedRunLeavesNoServer(t *testing.T) {
-	t.Parallel()
-	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
-		b := newBench(t)
-		require.NoError(t, b.Start())
-		b.awaitServers(t)
-		require.NoError(t, b.Process.Signal(signal))
-		var exit *exec.ExitError
-		require.ErrorAs(t, b.wait(t), &exit)
-		assert.Equal(t, 130, exit.ExitCode(), b.stderr.String())
-	}
-}
-
-func TestTheServersOfAKilledRunDieToo(t *testing.T) {
-	t.Parallel()
-	b := newBench(t)
-	require.NoError(t, b.Start())
-	b.awaitServers(t)
-	require.NoError(t, b.Process.Kill())
-	_ = b.Wait() // it was killed
-	require.Eventually(t, func() bool { return len(b.servers()) == 0 }, patience(t), 10*time.Millisecond)
-	// What compiled a floor just then does not die with the run. It writes into the folder that is removed when this test ends.
-	require.Eventually(t, func() bool { return len(b.heirs()) == 0 }, patience(t), 10*time.Millisecond)
-}
-
-// awaitServers returns when two servers run: most contenders', and the one with CL.TOP on.
-func (b *bench) awaitServers(t *testing.T) {
-	t.Helper()
-	require.Eventually(t, func() bool { return len(b.servers()) >= 2 }, patience(t), 10*time.Millisecond)
 }
 
 // peer is the module under another name.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -13,8 +12,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"redis-throttle/internal/size"
 
 	"redis-throttle/tests/server"
 )
@@ -331,55 +328,4 @@ func TestNobodyIsToldToLoadTheModuleWhereConfigRewriteMakesASecondLine(t *testin
 	for path, text := range texts {
 		assert.Empty(t, loadedElsewhere.FindAllString(text, -1), path)
 	}
-}
-
-// docs/choosing.md has this command draw the picture. How the picture looks does not
-// matter here, what it shows does.
-func TestPictureShowsTheBoundaryBurstOfFixedWindows(t *testing.T) {
-	server.NeedsServer(t, "modules to load")
-	t.Parallel()
-	size.NeedsFull(t)
-	program, err := server.DefaultProgram()
-	require.NoError(t, err)
-	module, err := server.ModulePath()
-	require.NoError(t, err)
-	out := filepath.Join(t.TempDir(), "limiters.svg")
-	cmd := exec.Command("go", "run", "./bench/throttle-picture", "--server", program.Path, "--module", module, "--out", out)
-	cmd.Dir = rootDir(t)
-	text, err := cmd.CombinedOutput()
-	require.NoError(t, err, string(text))
-	assert.Regexp(t, `(?m)^FIXED 30/1m .*, 50 in the fullest minute$`, string(text))
-	assert.Regexp(t, `(?m)^WINDOW 30/1m .*, 30 in the fullest minute$`, string(text))
-	for _, name := range []string{"limiters.svg", "limiters-dark.svg", "gateway.svg", "gateway-dark.svg"} {
-		svg, err := os.ReadFile(filepath.Join(filepath.Dir(out), name))
-		require.NoError(t, err)
-		kept, err := os.ReadFile(filepath.Join(rootDir(t), "docs/images", name))
-		require.NoError(t, err)
-		assert.Equal(t, string(kept), string(svg), "the picture that is kept")
-	}
-}
-
-// Pictures have a file for dark pages beside the one for light ones, and both are there.
-func TestPicturesAreForLightAndDarkPages(t *testing.T) {
-	t.Parallel()
-	markdown := regexp.MustCompile(`!\[[^\]]*\]\([^)]*\.(svg|png)\)`)
-	picture := regexp.MustCompile(`<picture><source media="\(prefers-color-scheme: dark\)" srcset="([^"]+)-dark\.(svg|png)"><img alt="[^"]{20,}" src="([^"]+)\.(svg|png)"></picture>`)
-	shown := 0
-	for _, p := range pages(t) {
-		assert.Empty(t, markdown.FindAllString(p.source, -1), "%s: a picture for light pages alone", p.path)
-		assert.Equal(t, strings.Count(p.source, "<img"), len(picture.FindAllString(p.source, -1)), p.path)
-		for _, m := range picture.FindAllStringSubmatch(p.source, -1) {
-			shown++
-			assert.Equal(t, m[1:3], m[3:5], p.path)
-			for _, name := range []string{m[1] + "-dark." + m[2], m[3] + "." + m[4]} {
-				picture, err := os.ReadFile(filepath.Join(rootDir(t), filepath.Dir(p.path), name))
-				require.NoError(t, err, p.path)
-				if m[2] == "svg" {
-					assert.NotContains(t, string(picture), "<text", "%s needs a font", name)
-				}
-				assert.Less(t, len(picture), 300_000, name)
-			}
-		}
-	}
-	assert.Positive(t, shown)
 }
