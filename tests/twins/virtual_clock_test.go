@@ -36,8 +36,12 @@ func TestRepliesUnderAVirtualClockAreThoseOfTheDocumentation(t *testing.T) {
 func (r *virtualRun) run(calls int) {
 	t := r.t
 	t.Helper()
-	for r.made < calls || r.made < max(4*calls, 100_000) && r.tooSeldom(calls) != "" {
+	for told := 0; r.made < calls || r.made < max(4*calls, 100_000) && r.tooSeldom(calls) != ""; {
 		r.season()
+		if r.made >= told+100_000 { // what a long run that is ended has done
+			told = r.made
+			t.Logf("%d calls so far, %d of them by functions", r.made, r.byFunctions)
+		}
 	}
 	t.Logf("%d calls: %d limited, %d of them by a ban, %d reserved, %d into debt, %d shadowed, %d by the calendar, %d with FIRST; %d steps back",
 		r.made, r.limited, r.banned, r.reserved, r.forced, r.shadowed, r.byCalendar, r.first, r.stepsBack)
