@@ -225,6 +225,8 @@ print([one.get(timeout={PATIENCE}) for one in sent][-1])
     ({"throttle_overload": "retry"}, "throttle_overload must be"),
     ({"throttle_mistake": None}, "throttle_mistake must be"),
     ({"throttle_outage": timedelta(seconds=10)}, "throttle_pause"),
+    ({"throttle_commands": "lua"}, "commands must be"),
+    ({"throttle_poll": "soon"}, "poll"),
 ])
 def test_answers_are_checked_when_a_task_is_defined(options: dict[str, object], says: str) -> None:
     from celery import Celery
@@ -311,3 +313,31 @@ def test_a_task_that_cannot_come_back_keeps_to_its_answers(answer: str, runs: bo
         else:
             with pytest.raises(OutageError):
                 call()
+
+
+def test_settings_say_what_the_server_is_sent(own_server: Server) -> None:
+    """Those of the app, and of a task before them. A task that waits polls where they allow it."""
+    from celery import Celery
+
+    from redis_throttle import MistakeError, fixed
+    from redis_throttle.celery import LimitedTask
+
+    app = Celery("nothing", set_as_current=False)
+    app.conf.update(throttle_url=own_server.url, throttle_commands="functions", throttle_poll="50ms")
+
+    def task(name: str, **options: object) -> LimitedTask:
+        def work() -> None:
+            """Do nothing."""
+
+        made: LimitedTask = app.task(base=LimitedTask, lazy=False, name=name, throttle_limits=fixed(5, "1d"), **options)(work)
+        return made
+
+    by_app, by_task, later = task("by_app"), task("by_task", throttle_commands="module"), task("later")
+    by_app()
+    assert "cmdstat_fcall" in own_server.do("INFO", "commandstats")
+    assert "cmdstat_cl.wait" not in own_server.do("INFO", "commandstats")
+    by_task()
+    assert "cmdstat_cl.wait" in own_server.do("INFO", "commandstats")
+    app.conf.throttle_poll = None
+    with pytest.raises(MistakeError, match="poll"):
+        later()

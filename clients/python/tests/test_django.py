@@ -216,6 +216,7 @@ def test_so_does_a_mistake(server: Server, answer: str | None, want: list[Any]) 
 @pytest.mark.parametrize(("throttle", "says"), [
     ({"OUTAGE": "let through"}, 'called "allow" now'), ({"OUTAGE": "denny"}, "OUTAGE must be"), ({"OVERLOAD": "unavailable"}, "OVERLOAD must be"),
     ({"MISTAKE": True}, "MISTAKE must be"), ({"OUTGAE": "deny"}, "'OUTGAE' is none of"), ({"TRUSTED": "10.1.0.1"}, "TRUSTED|trusted"), ({"IPV6": 0}, "ipv6"),
+    ({"COMMANDS": "lua"}, "commands must be"), ({"POLL": "soon"}, "poll"),
 ])
 def test_a_setting_that_is_wrong_is_found_at_the_start(throttle: dict[str, Any], says: str) -> None:
     ran = run(URL=NOWHERE, requests=[], **throttle)
@@ -240,3 +241,10 @@ def test_whom_a_request_without_a_user_counts_for(server: Server) -> None:
     assert statuses(URL=server.url, framework={"NUM_PROXIES": 1}, requests=proxied) == [200, 200, 429]
     assert statuses(URL=server.url, framework={"NUM_PROXIES": 0}, requests=proxied[:1] * 3) == [200, 200, 429]
     assert statuses(URL=server.url, framework={"NUM_PROXIES": 1}, TRUSTED=["10.1.0.0/24"], MISTAKE="deny", requests=proxied[:1]) == [503]
+
+
+def test_the_setting_says_what_the_server_is_sent(own_server: Server) -> None:
+    assert statuses(rate="1/day", requests=[{}, {}], URL=own_server.url, COMMANDS="functions", POLL="100ms") == [200, 429]
+    sent = own_server.do("INFO", "commandstats")
+    assert "cmdstat_fcall" in sent
+    assert "cmdstat_cl.limit" not in sent

@@ -417,3 +417,16 @@ def test_a_bucket_of_asyncio_says_so_too(server: Server) -> None:
     stats = asyncio.run(ask())
     assert stats.remaining == 0
     assert stats.reset_time - time.time() <= 20
+
+
+@pytest.mark.parametrize("scheme", ["throttle+", "async+throttle+"])
+async def test_an_option_says_what_the_server_is_sent(own_server: Server, scheme: str) -> None:
+    storage: Any = storage_from_string(f"{scheme}{own_server.url}", commands="functions", poll="50ms", timeout="5s")
+    kinds: Any = limits.aio.strategies.STRATEGIES if scheme.startswith("async") else STRATEGIES
+    hit = kinds["moving-window"](storage).hit(limits.parse("10/hour"), "user")
+    assert (await hit if scheme.startswith("async") else hit)
+    sent = own_server.do("INFO", "commandstats")
+    assert "cmdstat_fcall" in sent
+    assert "cmdstat_cl.limit" not in sent
+    with pytest.raises(ValueError, match="commands must be"):
+        storage_from_string(f"{scheme}{own_server.url}", commands="lua")

@@ -27,6 +27,7 @@ from ._seam.limit import Limit, Limits, as_limits
 from ._seam.result import LimitedError, Result
 from ._seam.undecided import Answer, Undecided
 from ._seam.verbs import Decider
+from ._server.doors import Commands, check
 
 _RESERVED = "throttle_reserved"
 """The header of a task that has its units already, and comes back to run."""
@@ -35,7 +36,8 @@ _RESERVED = "throttle_reserved"
 class LimitedTask(Task):
     """A task that waits its turn, or comes back.
 
-    The limiter is `throttle_limiter`, a `Limiter` or another decider; or one of `throttle_url`, or else of the app's setting `throttle_url`.
+    The limiter is `throttle_limiter`, a `Limiter` or another decider; or one of `throttle_url`, `throttle_commands` and `throttle_poll`, or
+    else of the app's settings of these names.
 
     `throttle_outage`, `throttle_overload` and `throttle_mistake` say what becomes of a task that could not be decided: `"allow"` runs
     it without a limit, `"deny"` has it come back after `throttle_pause`, and `"raise"` raises the error, which ends the task. By default
@@ -48,6 +50,10 @@ class LimitedTask(Task):
     throttle_limits: Limits = ()
     throttle_limiter: Decider | None = None
     throttle_url: str | None = None
+    throttle_commands: Commands | None = None
+    """What the server is sent: `"auto"`, which is the default, `"module"` or `"functions"`."""
+    throttle_poll: Duration | None = None
+    """The longest pause between two questions of a task that waits in its worker where there is no module (`throttle_wait`)."""
     throttle_wait: Duration | None = None
     """How long a task waits in line in its worker before it is rescheduled: less than the visibility timeout of the broker."""
     throttle_reserve: Duration | None = "30m"
@@ -67,12 +73,14 @@ class LimitedTask(Task):
         """Check the answers, which a task may have from its class or from the arguments of its decorator."""
         super().__init_subclass__(**arguments)
         cls._check_answers(cls.throttle_outage, cls.throttle_overload, cls.throttle_mistake)
+        check(cls.throttle_commands or "auto", cls.throttle_poll)
 
     @classmethod
     def on_bound(cls, app: Any) -> None:
         """Check the answers that the app's annotations may have set."""
         super().on_bound(app)
         cls._check_answers(cls.throttle_outage, cls.throttle_overload, cls.throttle_mistake)
+        check(cls.throttle_commands or "auto", cls.throttle_poll)
 
     @staticmethod
     def _check_answers(*answers: Answer) -> Undecided:
@@ -101,10 +109,10 @@ class LimitedTask(Task):
         if self._throttle is None and self.throttle_limiter is not None:
             self._throttle = self.throttle_limiter if isinstance(self.throttle_limiter, Limiter) else Limiter(self.throttle_limiter)
         if self._throttle is None:
-            url = self.throttle_url or self.app.conf.get("throttle_url")
+            url, commands, poll = (getattr(self, name) or self.app.conf.get(name) for name in ("throttle_url", "throttle_commands", "throttle_poll"))
             if not url:
                 raise MistakeError("a limited task needs a throttle_url, of its own or in the app's settings")
-            self._throttle = Limiter.from_url(url)
+            self._throttle = Limiter.from_url(url, commands=commands or "auto", poll=poll)
         return self._throttle
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -12,6 +12,8 @@ nobody through.
 `REDIS_THROTTLE` has these options:
 
 - `URL`, `TIMEOUT` and `OPTIONS`: the server, how long it may take to answer (`"200ms"`), and options for the library's client.
+- `COMMANDS` and `POLL`: what the server is sent, `"auto"`, `"module"` or `"functions"`, and for calls of `limiter()` that wait where there
+  is no module, the longest pause between two questions (`"200ms"`). See `redis_throttle.Remote`.
 - `LIMITER`, in place of these: a `Limiter` or another decider, or the path of one, such as `"shop.limits.limiter"`.
 - `OUTAGE`, `OVERLOAD`, `MISTAKE`: what becomes of a request that could not be decided: `"allow"`, `"deny"` (status 503 with Retry-After) or
   `"raise"`. By default it is allowed in an outage, denied in an overload, and the error of a mistake is raised.
@@ -40,11 +42,12 @@ from ._limiter import Limiter
 from ._seam.limit import Limit, parse_limits, window
 from ._seam.result import Result
 from ._seam.undecided import DEFAULTS, Undecided
+from ._server.doors import check
 from ._web.address import client_address, networks
 from ._web.fields import header_fields
 from ._web.http import check_decider
 
-_OPTIONS = ("URL", "TIMEOUT", "OPTIONS", "LIMITER", "OUTAGE", "OVERLOAD", "MISTAKE", "TRUSTED", "IPV6")
+_OPTIONS = ("URL", "TIMEOUT", "OPTIONS", "COMMANDS", "POLL", "LIMITER", "OUTAGE", "OVERLOAD", "MISTAKE", "TRUSTED", "IPV6")
 _undecided: dict[tuple[Any, ...], Undecided] = {}
 
 
@@ -72,6 +75,7 @@ def _checked() -> Undecided:
     try:
         networks(setting.get("TRUSTED", ()))
         client_address("127.0.0.1", ipv6=setting.get("IPV6", 64))
+        check(setting.get("COMMANDS", "auto"), setting.get("POLL"))
         made = _undecided.get(answers) or Undecided(*answers, names=("OUTAGE", "OVERLOAD", "MISTAKE"))
     except (TypeError, ValueError) as error:
         raise ImproperlyConfigured(f"REDIS_THROTTLE: {error}") from None
@@ -86,7 +90,8 @@ def limiter() -> Limiter:
     if (given is None) == ("URL" not in setting):
         raise ImproperlyConfigured('REDIS_THROTTLE must name the server, {"URL": "redis://127.0.0.1:6379"}, or have a LIMITER, and not both')
     if given is None:
-        return Limiter.from_url(setting["URL"], timeout=setting.get("TIMEOUT", "200ms"), options=setting.get("OPTIONS"))
+        return Limiter.from_url(setting["URL"], timeout=setting.get("TIMEOUT", "200ms"), commands=setting.get("COMMANDS", "auto"),
+                                poll=setting.get("POLL"), options=setting.get("OPTIONS"))
     found = import_string(given) if isinstance(given, str) else given
     try:
         check_decider(found, asynchronous=False)

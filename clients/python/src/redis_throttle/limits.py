@@ -39,6 +39,7 @@ from ._seam.errors import ThrottleError, translate
 from ._seam.limit import Limit, fixed, rate, window
 from ._seam.result import Result
 from ._server.connect import SCHEMES
+from ._server.doors import Commands
 from ._server.remote import Remote
 from .asyncio import Limiter as AsyncLimiter
 from .asyncio import Remote as AsyncRemote
@@ -149,21 +150,22 @@ class ThrottleStorage(_Shared, limits.storage.Storage, limits.storage.MovingWind
     """A storage of `limits` that lets the module decide.
 
     The URI is `throttle+` and one of `redis_throttle.connect`. `key_prefix`, `connection_pool` and `wrap_exceptions` are as for
-    `limits.storage.RedisStorage`, `timeout` is how long the server may take to answer, and the other options are the client library's.
+    `limits.storage.RedisStorage`, `timeout` is how long the server may take to answer, `commands` is what it is sent (`"auto"`, `"module"` or
+    `"functions"`) and `poll` is for calls of `limiter` that wait where there is no module. The other options are the client library's.
     `limiter` decides: another one may take its place.
     """
 
     STORAGE_SCHEME: list[str] | None = _schemes("")
 
     def __init__(self, uri: str | None = None, wrap_exceptions: bool = False, *, key_prefix: str = PREFIX, connection_pool: Any = None,
-                 timeout: Duration = "200ms", **options: object) -> None:
+                 timeout: Duration = "200ms", commands: Commands = "auto", poll: Duration | None = None, **options: object) -> None:
         super().__init__(uri, wrap_exceptions=wrap_exceptions)
         self.key_prefix: str = key_prefix
         uri = uri or "throttle+redis://127.0.0.1:6379"
         if connection_pool is None:
-            remote = Remote.from_url(_url(uri), timeout=timeout, options=options)
+            remote = Remote.from_url(_url(uri), timeout=timeout, commands=commands, poll=poll, options=options)
         else:
-            remote = Remote(_client_on(connection_pool, uri, False, options), timeout=timeout)
+            remote = Remote(_client_on(connection_pool, uri, False, options), timeout=timeout, commands=commands, poll=poll)
         self._client: Any = remote.client
         self.limiter: Limiter = Limiter(Guard(remote))
 
@@ -230,15 +232,15 @@ class AsyncThrottleStorage(_Shared, limits.aio.storage.Storage, limits.aio.stora
     STORAGE_SCHEME: list[str] | None = _schemes("async+")
 
     def __init__(self, uri: str | None = None, wrap_exceptions: bool = False, *, key_prefix: str = PREFIX, connection_pool: Any = None,
-                 timeout: Duration = "200ms", **options: object) -> None:
+                 timeout: Duration = "200ms", commands: Commands = "auto", poll: Duration | None = None, **options: object) -> None:
         super().__init__(uri, wrap_exceptions=wrap_exceptions)
         options.pop("implementation", None)
         self.key_prefix: str = key_prefix
         uri = uri or "async+throttle+redis://127.0.0.1:6379"
         if connection_pool is None:
-            remote = AsyncRemote.from_url(_url(uri), timeout=timeout, options=options)
+            remote = AsyncRemote.from_url(_url(uri), timeout=timeout, commands=commands, poll=poll, options=options)
         else:
-            remote = AsyncRemote(_client_on(connection_pool, uri, True, options), timeout=timeout)
+            remote = AsyncRemote(_client_on(connection_pool, uri, True, options), timeout=timeout, commands=commands, poll=poll)
         self._client: Any = remote.client
         self.limiter: AsyncLimiter = AsyncLimiter(AsyncGuard(remote))
 
