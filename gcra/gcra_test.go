@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/gcra"
@@ -64,40 +63,4 @@ func throttle(t testing.TB, maxBurst, count, seconds int64) gcra.Limit {
 	limit, err := gcra.New(maxBurst+1, count, seconds, time.Second)
 	require.NoError(t, err)
 	return limit
-}
-
-func TestATATOneNanosecondOutOfReachIsCorrected(t *testing.T) {
-	limit := throttle(t, 1, 1, 1)
-	reach := uint64(start + tolerance(limit))
-
-	d := take(limit, reach, start, 1)
-	assert.False(t, d.Changed, "the burst tolerance itself is an empty bucket")
-
-	corrected := take(limit, reach+1, start, 1)
-	assert.True(t, corrected.Changed)
-	assert.Equal(t, reach, corrected.TAT)
-	assert.Equal(t, d.RetryAfter, corrected.RetryAfter)
-}
-
-func TestTheFarthestTAT(t *testing.T) {
-	limit := throttle(t, 0, 1, 1)
-	for _, nowNs := range []int64{0, start, math.MaxInt64} {
-		assert.Equal(t, gcra.Decision{Changed: true, TAT: uint64(nowNs) + 1e9, RetryAfter: 1e9, ResetAfter: 1e9},
-			take(limit, math.MaxUint64, nowNs, 1))
-	}
-}
-
-// now and the tolerance are below 2^63 each; their sum needs the 64th bit.
-func TestATATBeyond63Bits(t *testing.T) {
-	const widest = math.MaxInt64
-	limit, err := gcra.New(1, 1, widest, 1)
-	require.NoError(t, err)
-	b := &bucket{limit: limit}
-
-	require.Equal(t, gcra.Decision{Allowed: true, Changed: true, TAT: 2 * widest, RetryAfter: gcra.Never, ResetAfter: widest},
-		b.take(widest, 1))
-	d := b.take(widest, 1)
-	assert.False(t, d.Allowed)
-	assert.False(t, d.Changed)
-	assert.Equal(t, int64(widest), d.RetryAfter)
 }
