@@ -101,6 +101,16 @@ func TestForceTakesUnitsThatAreNotThere(t *testing.T) {
 	assert.Zero(t, s.Force(now, 1))
 }
 
+// Entries that have left the window do not count when what is left is read anew, so it stays exact.
+func TestAClockSetBackAfterManyChargesIsReadExactly(t *testing.T) {
+	s, _ := hot(t, 40, second/10)
+	now := start + minute + 7*second/2 // all but the last five have left
+	for i := range int64(5) {
+		require.Equal(t, int64(1), charge(&s, now+i*2*second, 1))
+	}
+	assert.Equal(t, minute, resetAfter(&s, now+second))
+}
+
 // hot returns a limit with plenty left and the state after one charge of one unit every
 // gap, the last of them at the instant returned.
 func hot(t require.TestingT, charges int, gap int64) (window.Window, int64) {
