@@ -194,7 +194,7 @@ bench-libraries: build ## measure: the Go client beside other libraries, on one 
 bench-dev: build ## measure: calls a second of throttle-dev, beside a server with the module (SERVER= ARGS=100000)
 	@scripts/with-args scripts/bench-dev
 
-bench-clients: build ## measure: the packages for Python and Node.js beside limits and rate-limit-redis, on one server (SERVER= ARGS=node)
+bench-clients: build ## measure: the packages for Python, Node.js and Java beside limits, rate-limit-redis and Redisson, on one server (SERVER= ARGS=node)
 	@scripts/with-args scripts/bench-clients
 
 bench-gateway: build build-gateway ## measure: throttle-gateway, beside nginx, and envoyproxy/ratelimit if there is one (SERVER= ARGS='--upstream path/to/service_cmd')

@@ -1,0 +1,2 @@
+/** The limiter beside those of others. */
+package io.github.redisthrottle.bench;
