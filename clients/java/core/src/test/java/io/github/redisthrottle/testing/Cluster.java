@@ -19,19 +19,34 @@ public final class Cluster implements AutoCloseable {
   };
 
   public final List<Server> nodes = new ArrayList<>();
+  public final List<Integer> tlsPorts = new ArrayList<>();
   private String asked; // the password of its servers
 
   public Cluster() {
+    this(null);
+  }
+
+  /** Starts one whose servers speak with each other by TLS, and with clients at ports of their own. */
+  public Cluster(Tls tls) {
     for (int i = 0; i < MASTERS; i++) {
-      Server node = Server.start(OPTIONS);
+      Server node = start(tls);
       nodes.add(node);
       try (Jedis jedis = node.client()) {
         jedis.clusterAddSlotsRange(i * SHARE, Math.min((i + 1) * SHARE, SLOTS) - 1);
         node.run("CLUSTER", "SET-CONFIG-EPOCH", String.valueOf(i + 1));
-        jedis.clusterMeet("127.0.0.1", nodes.get(0).port);
+        jedis.clusterMeet("127.0.0.1", tls == null ? nodes.get(0).port : tlsPorts.get(0));
       }
     }
     nodes.forEach(node -> Server.await("the cluster agrees", () -> agrees(node)));
+  }
+
+  private Server start(Tls tls) {
+    List<String> options = new ArrayList<>(List.of(OPTIONS));
+    if (tls != null) {
+      tlsPorts.add(Server.freePort());
+      options.addAll(tls.options(tlsPorts.get(tlsPorts.size() - 1)));
+    }
+    return Server.start(options.toArray(String[]::new));
   }
 
   private boolean agrees(Server node) {

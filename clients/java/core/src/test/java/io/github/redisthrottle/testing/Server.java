@@ -174,12 +174,14 @@ public final class Server implements AutoCloseable {
     }
   }
 
-  private static int freePort() throws IOException {
+  static int freePort() {
     while (true) {
       try (ServerSocket socket = new ServerSocket(0)) {
         if (socket.getLocalPort() < 50_000) { // the bus of a cluster is 10,000 above
           return socket.getLocalPort();
         }
+      } catch (IOException e) {
+        throw new IllegalStateException(e);
       }
     }
   }

@@ -2,7 +2,6 @@ package io.github.redisthrottle.spring;
 
 import io.github.redisthrottle.Call;
 import io.github.redisthrottle.Decider;
-import io.github.redisthrottle.Guard;
 import io.github.redisthrottle.Limiter;
 import io.github.redisthrottle.Remote;
 import io.github.redisthrottle.Result;
@@ -54,7 +53,7 @@ public class RateLimitAutoConfiguration {
     if (properties.poll() != null) {
       remote = Settings.value("redis-throttle.poll", properties.poll(), remote::poll);
     }
-    Decider decider = new Borrowed(Guard.of(remote, Guard.Policy.FAIL));
+    Decider decider = new Borrowed(properties.guard(remote));
     for (DeciderCustomizer customizer : customizers.orderedStream().toList()) {
       decider = customizer.customize(decider);
     }

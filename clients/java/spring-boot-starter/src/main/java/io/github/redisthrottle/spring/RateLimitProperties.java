@@ -1,5 +1,7 @@
 package io.github.redisthrottle.spring;
 
+import io.github.redisthrottle.Decider;
+import io.github.redisthrottle.Guard;
 import io.github.redisthrottle.http.Answer;
 import io.github.redisthrottle.http.Undecided;
 import java.time.Duration;
@@ -19,6 +21,7 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  * @param routes Limits of requests. The first route whose paths and methods match a request limits it.
  * @param outgoing Limits of requests to other services, by name.
  * @param outage What becomes of a request while Redis is out of reach: allow, deny (status 503) or raise (status 500).
+ * @param local How this process decides by its part of the limits while Redis is out of reach, in place of the answer of outage.
  * @param overload What becomes of a request while this process asks for more than its client carries: allow, deny or raise.
  * @param mistake What becomes of a request when the set-up is wrong or an expression fails: allow, deny or raise.
  * @param retryAfter Retry-After of status 503, in whole seconds.
@@ -35,12 +38,14 @@ public record RateLimitProperties(
     @DefaultValue List<Route> routes,
     @DefaultValue Map<String, Outgoing> outgoing,
     @DefaultValue("allow") String outage,
+    @DefaultValue Local local,
     @DefaultValue("deny") String overload,
     @DefaultValue("raise") String mistake,
     @DefaultValue("1s") Duration retryAfter,
     String xRateLimit,
     @DefaultValue Clients clients,
     @DefaultValue Gateway gateway) {
+  private static final int KEYS = 100_000;
 
   /**
    * Limits of the requests of some paths.
@@ -93,6 +98,16 @@ public record RateLimitProperties(
   public record Outgoing(String limits, String key, @DefaultValue("0s") Duration maxWait) {}
 
   /**
+   * How this process decides while Redis is out of reach.
+   *
+   * @param processes How many processes share the limits: each decides by its part of them while Redis is out of reach. By default none does.
+   * @param neverMore Whether a process has no unit of a limit that is smaller than the number of processes. By default each has one, so that all
+   *     together may exceed such a limit.
+   * @param keys How many keys a process remembers. When there are more, those used least recently begin with full limits.
+   */
+  public record Local(Integer processes, @DefaultValue("false") boolean neverMore, @DefaultValue("100000") int keys) {}
+
+  /**
    * Who the client of a request is.
    *
    * @param ipv6 How many bits of an IPv6 address are the client's, from 1 to 128.
@@ -107,6 +122,20 @@ public record RateLimitProperties(
    *     redis-throttle in place of Spring's RedisRateLimiter.
    */
   public record Gateway(@DefaultValue("false") boolean replaceRedisRateLimiter) {}
+
+  /** Returns what protects the application from an outage. */
+  Guard guard(Decider next) {
+    if (local.processes() == null) {
+      if (local.neverMore() || local.keys() != KEYS) {
+        throw Settings.wrong("redis-throttle.local.processes", null, "it is missing: how many processes share the limits, such as 4");
+      }
+      return Guard.of(next, Guard.Policy.FAIL);
+    }
+    Guard guard = Guard.of(next, Guard.Policy.LOCAL);
+    guard = Settings.value("redis-throttle.local.processes", local.processes(), guard::processes);
+    guard = Settings.value("redis-throttle.local.keys", local.keys(), guard::keys);
+    return local.neverMore() ? guard.neverMore() : guard;
+  }
 
   /** Returns what becomes of calls without a decision. */
   Answers answers() {

@@ -10,6 +10,7 @@ import io.github.redisthrottle.LimitedException;
 import io.github.redisthrottle.Limiter;
 import io.github.redisthrottle.MistakeException;
 import io.github.redisthrottle.OutageException;
+import io.github.redisthrottle.Result;
 import io.github.redisthrottle.spring.Application.Reports;
 import io.github.redisthrottle.spring.Application.User;
 import io.github.redisthrottle.testing.Server;
@@ -58,6 +59,19 @@ class ActuatorTest {
           () -> application.bean(MeterRegistry.class).find("ratelimit.decision.duration").tag("verb", "limit").timers().stream().mapToLong(timer -> timer.count()).sum() == 7);
       String tags = application.bean(MeterRegistry.class).getMeters().toString();
       assertFalse(tags.contains("ann"), "no key is in a tag");
+    }
+  }
+
+  @Test
+  void healthIsDownAlsoWhileThisProcessDecides() {
+    try (Server server = Server.start();
+        Application application = Application.start(WebApplicationType.SERVLET, server, List.of(), "redis-throttle.local.processes=2", "redis-throttle.timeout=5s")) {
+      assertEquals(200, application.get("/actuator/health").statusCode());
+      server.kill();
+      assertEquals(Result.By.LOCAL, application.bean(Limiter.class).limit("k", Limit.rate(4, Duration.ofHours(1))).by());
+      HttpResponse<String> health = application.get("/actuator/health");
+      assertEquals(503, health.statusCode());
+      assertTrue(health.body().contains("out of reach"), health.body());
     }
   }
 

@@ -10,9 +10,12 @@ import io.github.redisthrottle.Limit;
 import io.github.redisthrottle.Limiter;
 import io.github.redisthrottle.MistakeException;
 import io.github.redisthrottle.OutageException;
+import io.github.redisthrottle.OverloadException;
 import io.github.redisthrottle.Slots;
+import io.github.redisthrottle.ThrottleException;
 import io.github.redisthrottle.testing.Cluster;
 import io.github.redisthrottle.testing.Server;
+import io.github.redisthrottle.testing.Tls;
 import io.github.redisthrottle.testing.Watched;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -21,6 +24,7 @@ import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
+import org.springframework.beans.factory.BeanCreationException;
 import org.springframework.boot.WebApplicationType;
 import redis.clients.jedis.Jedis;
 
@@ -86,6 +90,35 @@ class ConnectionsTest {
             assertTrue(owner.exists(key));
           }
         }
+      }
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"lettuce", "jedis"})
+  void aClusterOverTls(String client) {
+    try (Tls tls = new Tls();
+        Cluster cluster = new Cluster(tls)) {
+      String nodes = "spring.data.redis.cluster.nodes=" + cluster.tlsPorts.stream().map(port -> "127.0.0.1:" + port).collect(Collectors.joining(","));
+      String trusted = "spring.ssl.bundle.pem.redis.truststore.certificate=file:" + tls.certificate();
+      try (Application application = start(client, nodes, "spring.data.redis.ssl.bundle=redis", trusted)) {
+        for (String key : List.of("a", "b", "c")) {
+          limits(application, key);
+          Server owner = cluster.owner(key);
+          try (Jedis redis = owner.client()) {
+            assertTrue(redis.exists(key));
+            List<String> plain = redis.clientList().lines().filter(line -> line.contains("laddr=127.0.0.1:" + owner.port + " ")).toList();
+            assertEquals(1, plain.size(), () -> "others than this test have no TLS: " + plain);
+          }
+        }
+      }
+      if (client.equals("jedis")) { // Jedis asks a cluster for its slots at start
+        assertThrows(BeanCreationException.class, () -> start(client, nodes, "spring.data.redis.ssl.enabled=true"));
+        return;
+      }
+      try (Application wrong = start(client, nodes, "spring.data.redis.ssl.enabled=true")) {
+        ThrottleException refused = assertThrows(ThrottleException.class, () -> wrong.bean(Limiter.class).limit("key", HOURLY));
+        assertFalse(refused instanceof OverloadException, refused::toString);
       }
     }
   }

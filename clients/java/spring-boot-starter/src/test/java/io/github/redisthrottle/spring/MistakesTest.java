@@ -62,6 +62,10 @@ class MistakesTest {
         "x-rate-limit=minutes | redis-throttle.x-rate-limit | neither seconds nor unix",
         "retry-after=1500ms | redis-throttle.retry-after | whole seconds",
         "poll=0s | redis-throttle.poll | shorter than a millisecond",
+        "local.processes=0 | redis-throttle.local.processes | 1 or more, not 0",
+        "local.processes=2,local.keys=0 | redis-throttle.local.keys | 1 or more, not 0",
+        "local.keys=10 | redis-throttle.local.processes | it is missing",
+        "local.never-more=true | redis-throttle.local.processes | it is missing",
         "timeout=0s | redis-throttle.timeout | it must be positive",
         "url=localhost | redis-throttle.url | such as redis://127.0.0.1:6379",
         "outgoing.github.max-wait=1s | redis-throttle.outgoing.github.limits | it is missing",
@@ -89,7 +93,7 @@ class MistakesTest {
         "outgoing.github.limits=plans.pro,outgoing.github.max-wait=-1s | redis-throttle.outgoing.github.max-wait | or longer",
       })
   void aMistakeIsRefusedWithTheNameOfTheProperty(String properties, String name, String reason) {
-    String[] given = List.of(properties.split(",(?=routes|outgoing)", -1)).stream().map(one -> "redis-throttle." + one).toArray(String[]::new);
+    String[] given = List.of(properties.split(",(?=routes|outgoing|local)", -1)).stream().map(one -> "redis-throttle." + one).toArray(String[]::new);
     RUNNER
         .withPropertyValues(given)
         .run(
@@ -120,6 +124,7 @@ class MistakesTest {
         "poll=often",
         "retry-after=soon",
         "clients.ipv6=many",
+        "local.processes=some",
         "routes[0].ban=long",
         "outgoing.github.max-wait=long",
         "gateway.replace-redis-rate-limiter=perhaps",
