@@ -8,11 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Some of what errors say to be right.
-const (
-	badCost = "COST takes an integer from 0 to 9223372036854775807"
-)
-
 // call is words, given as one line, before they are looked at.
 func call(line string) *Call {
 	c := &Call{In: &In{NowNs: nowNs}, Key: &Key{}}
