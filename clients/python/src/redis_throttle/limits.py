@@ -150,8 +150,8 @@ class ThrottleStorage(_Shared, limits.storage.Storage, limits.storage.MovingWind
     """A storage of `limits` that lets the module decide.
 
     The URI is `throttle+` and one of `redis_throttle.connect`. `key_prefix`, `connection_pool` and `wrap_exceptions` are as for
-    `limits.storage.RedisStorage`, `timeout` is how long the server may take to answer, `commands` is what it is sent (`"auto"`, `"module"` or
-    `"functions"`) and `poll` is for calls of `limiter` that wait where there is no module. The other options are the client library's.
+    `limits.storage.RedisStorage`, and `timeout` is how long the server may take to answer. `commands` is what it is sent (`"auto"`, `"module"` or
+    `"functions"`), and `poll` is for calls of `limiter` that wait where there is no module. The other options are the client library's.
     `limiter` decides: another one may take its place.
     """
 
