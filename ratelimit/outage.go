@@ -31,7 +31,10 @@ func IsOutage(err error) bool {
 	}
 	var reply redis.Error
 	if errors.As(err, &reply) {
-		code, _, _ := strings.Cut(reply.Error(), " ")
+		code, rest, _ := strings.Cut(reply.Error(), " ")
+		if code == "ERR" { // which Redis 7.0 puts before what a script has met
+			code, _, _ = strings.Cut(rest, " ")
+		}
 		return slices.Contains(outageCodes, code) || redis.IsMaxClientsError(reply)
 	}
 	var noAddress *net.AddrError // such as one without a port

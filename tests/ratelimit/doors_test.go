@@ -331,6 +331,30 @@ func TestABurstOfFirstCallsLoadsTheLibraryOnce(t *testing.T) {
 	assert.Contains(t, s.Info("commandstats")["cmdstat_function|load"], "calls=1,")
 }
 
+// What a server says that became a replica is an outage in every form: Redis 7.0 puts ERR before what a script or function has met.
+func TestAReplicaWithoutTheModuleIsAnOutage(t *testing.T) {
+	t.Parallel()
+	server.NeedsServer(t, "functions")
+	for _, rights := range []string{"+function", "-function"} {
+		var log lines
+		s := server.Start(t, server.WithoutModule())
+		s.MustDo("ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", rights)
+		limiter := limiterOn(s.Client(server.User("app", "secret")), &log, 0)
+		limits := ratelimit.Limits{ratelimit.Rate(5, day)}
+		_, err := limiter.Limit(t.Context(), "k", limits, 1)
+		require.NoError(t, err, rights)
+		s.MustDo("REPLICAOF", "127.0.0.1", "1")
+		for range 2 {
+			_, err = limiter.Limit(t.Context(), "k", limits, 1)
+			require.ErrorContains(t, err, "READONLY", rights)
+			assert.True(t, ratelimit.IsOutage(err), "%s: %v", rights, err)
+		}
+		s.MustDo("REPLICAOF", "NO", "ONE")
+		_, err = limiter.Limit(t.Context(), "k", limits, 1)
+		require.NoError(t, err, rights)
+	}
+}
+
 // Every verb has the same results by functions and by scripts as by the module.
 func TestEveryVerbWithoutTheModule(t *testing.T) {
 	t.Parallel()

@@ -133,7 +133,8 @@ export function isOutage(error: unknown): boolean {
   const code = codeOf(error)
   if (code) return code === 'OUTAGE'
   if (!(isError(error)) || isOverload(error)) return false
-  if (isReply(error)) return later.has(error.message.split(' ', 1)[0] ?? '') || error.message.startsWith('ERR max number of clients')
+  // Redis 7.0 puts ERR before what a script has met.
+  if (isReply(error)) return later.has(error.message.replace(/^ERR /, '').split(' ', 1)[0] ?? '') || error.message.startsWith('ERR max number of clients')
   // node-redis: what a reconnectStrategy returned, whatever it is; and a time limit of a command, whose error has no text.
   if ('socketError' in error || (error.message === '' && error.constructor !== Error)) return true
   const { code: reason, syscall } = error as NodeJS.ErrnoException

@@ -5,7 +5,7 @@ import path from 'node:path'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { inspect } from 'node:util'
-import { fixed, Limiter, type LimiterOptions, MistakeError, rate, slots, window } from 'redis-throttle'
+import { fixed, Limiter, type LimiterOptions, MistakeError, OutageError, rate, slots, window } from 'redis-throttle'
 import { cluster, type Opened, single } from './clients.mjs'
 import { Cluster, packageFolder, root, Server, until } from './servers.mjs'
 
@@ -221,6 +221,16 @@ for (const [name, open] of Object.entries(single)) {
         `info throttle: SERVER: the function library ${spelled(carried)} was loaded, and calls are sent as functions`,
         `info throttle: SERVER has the function library ${spelled(carried)}: calls are sent as functions`,
       ])
+    })
+
+    test('a server that became a replica is an outage, also for a script', async () => {
+      await server.do('ACL', 'SETUSER', 'default', '-function|load')
+      const limiter = limiterOf()
+      await take(limiter)
+      await server.do('REPLICAOF', '127.0.0.1', '1')
+      for (let i = 0; i < 2; i++) await assert.rejects(take(limiter), (error) => error instanceof OutageError && error.message.includes('READONLY'))
+      await server.do('REPLICAOF', 'NO', 'ONE')
+      await take(limiter)
     })
 
     test('a caller that waits needs poll', async () => {
