@@ -1,9 +1,9 @@
 // Six requests to a web server that allows five an hour, then jobs under limits of other kinds, with the package redis-throttle.
 import { once } from 'node:events'
 import http from 'node:http'
-import { Cluster, Redis } from 'ioredis'
-import { clientAddress, LimitedError, Limiter, rate } from 'redis-throttle'
+import { clientAddress, LimitedError, rate } from 'redis-throttle'
 import { rateLimit } from 'redis-throttle/express'
+import { fromUrl } from 'redis-throttle/ioredis'
 
 // Each client by itself: an IPv4 address, or the network of an IPv6 address, of which a host may use all addresses. Behind proxies,
 // say which are trusted: clientAddress(req, { trusted: ['10.1.0.0/24'] }).
@@ -45,10 +45,9 @@ async function demo() {
     }
   }
 
-  const nowhere = new Redis({ port: 1 })
-  nowhere.on('error', () => {})
-  console.log('request without Redis:', (await get(rateLimit({ limiter: new Limiter(nowhere), limits: rate(5, '1h'), key, onError() {} }))).status)
-  nowhere.disconnect()
+  const nowhere = await fromUrl('redis://127.0.0.1:1')
+  console.log('request without Redis:', (await get(rateLimit({ limiter: nowhere, limits: rate(5, '1h'), key, onError() {} }))).status)
+  await nowhere.close()
 
   for (const n of [1, 2]) {
     const { waitMs } = await limiter.wait('jobs', rate(1, '2s'), { timeout: '10s' })
@@ -83,17 +82,14 @@ function exporting(n, work) {
   })
 }
 
-// A client for REDIS_URL, with REDIS_CLUSTER for the cluster that it is a node of.
+// A limiter for REDIS_URL, with REDIS_CLUSTER for the cluster that it is a node of. In an outage its calls fail fast.
 const url = process.env.REDIS_URL ?? 'redis://127.0.0.1:6379'
-const client = process.env.REDIS_CLUSTER ? new Cluster([url], { lazyConnect: true }) : new Redis(url, { lazyConnect: true })
-client.on('error', (error) => console.error(error.message)) // or else it would end the process
-await client.connect()
-const limiter = new Limiter(client)
+const limiter = await fromUrl(process.env.REDIS_CLUSTER ? url.replace(/^redis:/, 'redis+cluster:') : url)
 if (process.argv[2] === 'serve') {
   // Until it is ended, with as many requests an hour as the next argument says.
   const { url } = await serve(rateLimit({ limiter, limits: rate(Number(process.argv[3] ?? 5), '1h'), key }))
   console.log(url)
 } else {
   await demo()
-  client.disconnect()
+  await limiter.close()
 }

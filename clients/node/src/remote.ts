@@ -138,7 +138,7 @@ export class Remote implements Decider {
       return readReply(call, await attempt)
     } catch (error) {
       if (signal?.aborted && error === signal.reason) throw error
-      throw translate(commandOf(call), (isOutage(error) && this.#transport.refusal?.()) || error)
+      throw translate(commandOf(call), (isOutage(error) && this.#transport.refusal?.(call.keys[0]?.name ?? '')) || error)
     }
   }
 }

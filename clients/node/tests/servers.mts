@@ -44,25 +44,36 @@ export class Server implements AsyncDisposable {
     readonly options: string[],
   ) {}
 
-  static async start(...options: string[]): Promise<Server> {
-    const server = new Server(await freePort(), ['--loadmodule', module, ...options])
-    await server.start()
-    return server
+  static start(...options: string[]): Promise<Server> {
+    return Server.#somewhere((port) => new Server(port, ['--loadmodule', module, ...options]))
   }
 
-  static async withoutModule(...options: string[]): Promise<Server> {
-    const server = new Server(await freePort(), options)
-    await server.start()
-    return server
+  static withoutModule(...options: string[]): Promise<Server> {
+    return Server.#somewhere((port) => new Server(port, options))
+  }
+
+  /** Starts a server on a free port, and on another one if somebody else was faster. */
+  static async #somewhere(make: (port: number) => Server, file?: string): Promise<Server> {
+    for (;;) {
+      const server = make(await freePort())
+      try {
+        await server.start(file)
+        return server
+      } catch (error) {
+        const taken = server.log.includes('Address already in use')
+        await server.stop()
+        if (!taken) throw error
+      }
+    }
   }
 
   /** A program of the server with a configuration file of its own, such as a Sentinel. */
-  static async configured(configuration: (port: number) => string, ...options: string[]): Promise<Server> {
-    const port = await freePort()
-    const server = new Server(port, options)
-    writeFileSync(path.join(server.#folder, 'conf'), configuration(port))
-    await server.start('conf')
-    return server
+  static configured(configuration: (port: number) => string, ...options: string[]): Promise<Server> {
+    return Server.#somewhere((port) => {
+      const server = new Server(port, options)
+      writeFileSync(path.join(server.#folder, 'conf'), configuration(port))
+      return server
+    }, 'conf')
   }
 
   get url(): string {
@@ -84,7 +95,7 @@ export class Server implements AsyncDisposable {
   async #answers(): Promise<boolean> {
     if (this.#process?.exitCode !== null) throw new Error(`the server has ended: ${this.log}`)
     try {
-      return (await this.do('PING')) === 'PONG'
+      return String(await this.do('INFO', 'server')).includes(`process_id:${this.#process.pid}\r\n`) // it is no other that has this port
     } catch {
       return false
     }

@@ -1,7 +1,7 @@
 // Calls over ioredis: Redis, also with Sentinel, and Cluster.
 import { setImmediate } from 'node:timers'
 import { isReply, MistakeError, OutageError } from '../errors.js'
-import { refusalOf } from './refusal.js'
+import { refusalsOf } from './refusal.js'
 import { slotOf } from './slot.js'
 import type { Address, Line, Transport } from './transport.js'
 
@@ -24,7 +24,7 @@ interface Redis {
   options: { keyPrefix?: string; keepAlive?: number }
   sendCommand(command: Command): Promise<unknown>
   duplicate(options: object): Redis
-  on(event: string | symbol, listener: (error?: unknown) => void): unknown
+  on(event: string | symbol, listener: (...args: never[]) => void): unknown
   connect(): Promise<unknown>
   disconnect(): void
   stream: { end(): unknown }
@@ -48,6 +48,7 @@ export function ioRedis(client: object): Transport {
   const redis = client as Redis | Cluster
   const make = maker(client)
   const prefix = redis.options.keyPrefix ?? ''
+  const refusals = refusalsOf(redis)
   return {
     prefix,
     ...(redis.isCluster && { node: (key: string) => redis.slots[slotOf(prefix + key)]?.[0] ?? '' }),
@@ -55,7 +56,7 @@ export function ioRedis(client: object): Transport {
       const { host, port, sentinels } = redis.options as Partial<Address> & { sentinels?: unknown }
       return host === undefined || sentinels ? undefined : `${host}:${port ?? 6379}`
     },
-    ...(!redis.isCluster && { refusal: refusalOf(redis) }),
+    refusal: () => refusals.of(),
     send: (words, key, left) => send(redis, make(words), prefix + key, left),
     open: (key, at) => open(redis.isCluster ? owner(redis, prefix + key) : redis, make, at),
   }

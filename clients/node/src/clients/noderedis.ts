@@ -2,7 +2,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { Socket } from 'node:net'
 import { isOutage, isReply, MistakeError, OutageError } from '../errors.js'
-import { refusalOf } from './refusal.js'
+import { refusalsOf, ways } from './refusal.js'
 import { slotOf } from './slot.js'
 import type { Address, Line, Transport } from './transport.js'
 
@@ -17,12 +17,12 @@ interface NodeClient {
   options?: { keyPrefix?: string; socket?: object }
   sendCommand(words: readonly string[], options?: Options): Promise<unknown>
   duplicate(options: object): NodeClient
-  on(event: string | symbol, listener: (error?: unknown) => void): unknown
+  on(event: string | symbol, listener: (...args: never[]) => void): unknown
   connect(): Promise<unknown>
   destroy(): void
 }
 
-interface Pool {
+interface Pool extends Pick<NodeClient, 'on'> {
   execute<T>(run: (client: NodeClient) => Promise<T>): Promise<T>
 }
 
@@ -35,7 +35,7 @@ interface Node {
   client?: NodeClient
 }
 
-interface Cluster {
+interface Cluster extends Pick<NodeClient, 'on'> {
   masters: Node[]
   _slots?: { rediscover?(startWith: { options: object }): Promise<unknown> }
   sendCommand(key: string, readonly: boolean, words: readonly string[], options?: Options): Promise<unknown>
@@ -70,7 +70,8 @@ function over(client: object): Transport {
     const { host, port } = (single.options?.socket ?? {}) as Partial<Address>
     return host === undefined ? undefined : `${host}:${port ?? 6379}`
   }
-  return { prefix, address, refusal: refusalOf(single), send: (words, _, left) => send(single, words, left), open: (_, at) => open(single, at) }
+  const refusals = refusalsOf(single)
+  return { prefix, address, refusal: () => refusals.of(), send: (words, _, left) => send(single, words, left), open: (_, at) => open(single, at) }
 }
 
 function prefixOf(client: object): string {
@@ -86,9 +87,15 @@ function send(client: NodeClient, words: readonly string[], left: AbortSignal): 
 }
 
 function overPool(pool: Pool, prefix: string): Transport {
+  const refusals = refusalsOf(pool)
   return {
     prefix,
-    send: (words, _, left) => pool.execute((client) => send(client, words, left)),
+    refusal: () => refusals.of(),
+    send: async (words, _, left) => {
+      const reply = await pool.execute((client) => send(client, words, left))
+      refusals.over() // it does not tell when it is connected again
+      return reply
+    },
     open: () => pool.execute((client) => open(client)),
   }
 }
@@ -123,16 +130,20 @@ function overSentinel(sentinel: Sentinel, prefix: string): Transport {
 
 function overCluster(cluster: Cluster, prefix: string): Transport {
   const lookAgain = finder(cluster)
+  const refusals = refusalsOf(cluster, ways.nodeRedisCluster)
   return {
     prefix,
     node: (key) => addressOf(cluster, prefix + key),
+    refusal: (key) => refusals.of(addressOf(cluster, prefix + key)),
     send: async (words, key, left) => {
       const lost = () => {
         if (left.reason instanceof OutageError) lookAgain(prefix + key)
       }
       left.addEventListener('abort', lost)
       try {
-        return await cluster.sendCommand(prefix + key, false, words, plain(left))
+        const reply = await cluster.sendCommand(prefix + key, false, words, plain(left))
+        refusals.over(addressOf(cluster, prefix + key)) // version 5 does not tell when a node is connected again
+        return reply
       } catch (error) {
         if (isOutage(error)) lookAgain(prefix + key)
         throw error

@@ -4,24 +4,57 @@ import { errorMonitor } from 'node:events'
 import { isError, isOutage, isOverload } from '../errors.js'
 
 interface Emitter {
-  on(event: string | symbol, listener: (error?: unknown) => void): unknown
+  on(event: string | symbol, listener: (...args: never[]) => void): unknown
 }
 
-const known = new WeakMap<Emitter, () => Error | undefined>()
+/** What a client tells of servers that refuse it. A client of one server has no names for nodes. */
+export interface Refusals {
+  /** Returns the error with which a node refuses the client. */
+  of(node?: string): Error | undefined
+  /** Notes that a node has answered. */
+  over(node?: string): void
+}
 
-/** Returns a function that tells the error with which the server refuses a client, until it is connected. Listening to it handles no error of the client. */
-export function refusalOf(client: Emitter): () => Error | undefined {
-  let tell = known.get(client)
-  if (!tell) {
-    let refusal: Error | undefined
-    client.on(errorMonitor, (error) => {
-      refusal = isError(error) && !isOutage(error) && !isOverload(error) ? error : undefined
+/** By which events the clients of a kind tell it. The Sentinel client of node-redis has none for it. */
+interface Way {
+  readonly event: string | symbol
+  /** Returns the error, and the node. */
+  readonly read: (...args: never[]) => readonly [error: unknown, node?: string]
+  readonly ready: string
+}
+
+export const ways = {
+  // Listening to this handles no error of the client.
+  plain: { event: errorMonitor, read: (error: unknown) => [reasonOf(error)], ready: 'ready' },
+  nodeRedisCluster: { event: 'node-error', read: (error: unknown, { host, port }: { host: string; port: number }) => [error, `${host}:${port}`], ready: 'node-ready' },
+} as const satisfies Record<string, Way>
+
+/** Returns why an error came: a cluster client of ioredis tells what its last node said, which may be that the client is not let in. */
+export function reasonOf(error: unknown): unknown {
+  return isError(error) && 'lastNodeError' in error && error.lastNodeError ? error.lastNodeError : error
+}
+
+const known = new WeakMap<Emitter, Refusals>()
+
+/** Returns what a client tells of servers that refuse it. */
+export function refusalsOf(client: Emitter, { event, read, ready }: Way = ways.plain): Refusals {
+  let refusals = known.get(client)
+  if (!refusals) {
+    const errors = new Map<string, Error>()
+    refusals = {
+      of: (node = '') => errors.get(node),
+      over: (node = '') => void errors.delete(node),
+    }
+    client.on(event, (...args) => {
+      const [error, node = ''] = read(...args)
+      if (isError(error) && !isOutage(error) && !isOverload(error)) errors.set(node, error)
+      else errors.delete(node)
     })
-    client.on('ready', () => {
-      refusal = undefined
+    client.on(ready, (at?: { host: string; port: number }) => {
+      if (at) errors.delete(`${at.host}:${at.port}`)
+      else errors.clear()
     })
-    tell = () => refusal
-    known.set(client, tell) // of many limiters over a client, one listens
+    known.set(client, refusals) // of many limiters over a client, one listens
   }
-  return tell
+  return refusals
 }

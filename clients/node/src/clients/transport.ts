@@ -34,8 +34,8 @@ export interface Transport {
   node?(key: string): string
   /** Names the server that has a key, as far as the client knows it, for people. */
   address?(key: string): string | undefined
-  /** Tells the error with which the server refuses the client, as far as the library tells it. Calls fail meanwhile as in an outage. */
-  refusal?(): Error | undefined
+  /** Tells the error with which the server that has a key refuses the client. Calls fail meanwhile as in an outage. */
+  refusal?(key: string): Error | undefined
   /** Sends a command. `left` tells that nobody waits for the reply any more. */
   send(words: readonly string[], key: string, left: AbortSignal): Promise<unknown>
   /** Opens a connection to the server that has a key, or to the one at an address in a cluster. */

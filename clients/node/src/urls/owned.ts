@@ -4,6 +4,7 @@ import type { Call, Leave } from '../call.js'
 import type { Client } from '../clients/transport.js'
 import type { Logger } from '../guard/guard.js'
 import { isError, isOutage, isOverload, MistakeError } from '../errors.js'
+import { reasonOf } from '../clients/refusal.js'
 import { Limiter, limiterOptions, type LimiterOptions } from '../limiter.js'
 import { refuseOthers, timerMs } from '../options.js'
 import type { Result } from '../result.js'
@@ -93,6 +94,7 @@ export async function connected<C extends Client>(made: Made<C>, options: Limite
   const refused = new Promise<never>((_, reject) => {
     told(made, logger, reject)
   })
+  const leave = new AbortController()
   let limiter
   try {
     limiter = new UrlLimiter(made, options)
@@ -102,16 +104,15 @@ export async function connected<C extends Client>(made: Made<C>, options: Limite
       })
       if (made.isReady()) resolve()
     })
-    const leave = new AbortController()
     const late = sleep(timerMs(options.timeout ?? '200ms', 'timeout'), undefined, { signal: leave.signal }).catch(() => {})
     void made.connect().catch(() => {}) // its errors are told by its event
     await Promise.race([ready, late, refused])
-    leave.abort()
     return limiter
   } catch (error) {
     await made.destroy()
     throw error
   } finally {
+    leave.abort()
     refused.catch(() => {})
   }
 }
@@ -122,7 +123,8 @@ function told<C extends Client>(made: Made<C>, logger: Logger, reject: (error: u
   made.on('ready', () => {
     last = ''
   })
-  made.on('error', (error) => {
+  made.on('error', (told) => {
+    const error = reasonOf(told)
     if (!(isError(error)) || isOutage(error) || isOverload(error) || error.message === last) return
     last = error.message
     const message = `the server does not let this client in: ${last}`
