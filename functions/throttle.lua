@@ -2985,6 +2985,8 @@ local function answer_call(c, keys, args, r, is_second)
   if not r then
     check_counts(c, keys, args)
     r = read_words(c, args, keys)
+    local reply = r.rates and take_rates(r.rates, keys[1])
+    if reply then return reply end
   end
   for i = 2, #keys do
     for j = 1, i - 1 do
