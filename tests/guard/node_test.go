@@ -100,13 +100,6 @@ func TestAMasterThatHangsKeepsNoCallFromTheOthers(t *testing.T) {
 	assert.Equal(t, map[string]bool{hangs.Addr(): true}, changed)
 }
 
-// deciderFunc decides as it likes.
-type deciderFunc func(ctx context.Context, c ratelimit.Call) (ratelimit.Result, error)
-
-func (f deciderFunc) Decide(ctx context.Context, c ratelimit.Call) (ratelimit.Result, error) {
-	return f(ctx, c)
-}
-
 // An OnChange that asks the guard, such as one that reports through a limited channel, holds up nobody.
 func TestOnChangeMayCallTheGuard(t *testing.T) {
 	t.Parallel()
