@@ -168,29 +168,6 @@ func TestDecodeRefusesWhatWasNeverWritten(t *testing.T) {
 	}
 }
 
-func TestALoneRateIsTheFirstWhateverItsPeriod(t *testing.T) {
-	k := key{t: t}
-	for range 20 {
-		k.take(limits(t, rate(10, second, 1)), stack.Request{Cost: 1, MaxWaitNs: minute}, start)
-	}
-	require.True(t, stack.HoldsLimits(k.value), "with reservations")
-	for _, tt := range []struct {
-		specs []spec
-		want  []int64 // until each is full
-	}{
-		{[]spec{rate(10, second, 1)}, []int64{2 * second}},
-		{[]spec{rate(20, 2*second, 1)}, []int64{2 * second}},
-		{[]spec{rate(7, minute, 3)}, []int64{2 * second}},
-		{[]spec{rate(1, minute, 1), rate(10, second, 1)}, []int64{2 * second, 0}},
-		{[]spec{window(10, second), rate(1, minute, 1)}, []int64{0, 2 * second}},
-		{[]spec{window(10, second), fixed(10, second)}, []int64{0, 0}},
-	} {
-		for i, want := range tt.want {
-			assert.Equal(t, want, k.peek(limits(t, raiseOthers(tt.specs, i)...), 0, start).ResetAfterNs, "%+v", tt.specs)
-		}
-	}
-}
-
 func TestHoldsLimitsTellsOtherValuesFromANumber(t *testing.T) {
 	for _, specs := range [][]spec{{window(5, second)}, {fixed(5, second)}, {rate(1, second, 1), rate(1, minute, 1)}} {
 		k := key{t: t}
@@ -200,19 +177,6 @@ func TestHoldsLimitsTellsOtherValuesFromANumber(t *testing.T) {
 	for _, value := range []string{"", "1", strconv.FormatInt(start, 10), "\x02"} {
 		assert.False(t, stack.HoldsLimits([]byte(value)), "%q", value)
 	}
-}
-
-// The same limit in other words, as a review found it.
-func TestReservationsOutlastAnotherSpellingOfTheirLimit(t *testing.T) {
-	k := key{t: t}
-	for i := range int64(3) {
-		require.Equal(t, i*10*second, k.take(limits(t, rate(1, 10*second, 1)), stack.Request{Cost: 1, MaxWaitNs: 100 * second}, start).WaitNs)
-	}
-	before := string(k.value)
-	r := k.take(limits(t, rate(6, minute, 1)), cost(1), start)
-	assert.True(t, r.Limited)
-	assert.Equal(t, 30*second, r.RetryAfterNs)
-	assert.Equal(t, before, string(k.value))
 }
 
 // describes reads kinds and periods out of a value by the documented layout. It ends where

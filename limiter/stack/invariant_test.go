@@ -332,23 +332,6 @@ func fill(t require.TestingT, d *drawer, specs []spec) (k *key, waitedNs int64) 
 	return k, waitedNs
 }
 
-func TestADeniedRequestLeavesEveryByte(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		d := newDrawer(chance.FromRapid(t))
-		specs := d.stack()
-		k, _ := fill(t, d, specs)
-		before := string(k.value)
-		r := d.request(specs)
-		r.Strict = false
-		if k.take(limits(t, specs...), r, d.nowNs).Limited {
-			require.Equal(t, before, string(k.value))
-		}
-		k.peek(limits(t, specs...), r.Cost, d.nowNs)
-		k.refund(limits(t, specs...), 0, d.nowNs)
-		k.take(limits(t, specs...), cost(0), d.nowNs)
-	})
-}
-
 // asOfNow is the value as a write at nowNs leaves it: without what is over by then.
 func asOfNow(t require.TestingT, specs []spec, value []byte, nowNs int64) []byte {
 	k := key{t: t, value: slices.Clone(value)}
@@ -408,78 +391,6 @@ func fullIn(t require.TestingT, specs []spec, value []byte, nowNs int64) (ns []i
 		ns = append(ns, rate.FullIn(nowNs))
 	}
 	return ns
-}
-
-// Five callers are told to come later, and none of them does.
-func TestRefundsOfAllReservationsLeaveNothingReserved(t *testing.T) {
-	specs := limits(t, rate(60, hour, 10), rate(60, minute, 20))
-	k := key{t: t}
-	require.Equal(t, int64(5), k.take(specs, cost(5), start).Granted)
-	before := string(k.value)
-	for i := range int64(7) {
-		r := k.take(specs, stack.Request{Cost: 8, MaxWaitNs: hour}, start)
-		require.Equal(t, 3*minute+i*8*minute, r.WaitNs)
-	}
-	for range 7 {
-		require.Equal(t, int64(-8), k.refund(specs, 8, start).Granted)
-	}
-	assert.Equal(t, before, string(k.value))
-	assert.False(t, k.take(specs, cost(1), start).Limited)
-}
-
-func TestARefundInAWaitingStackIsNeitherTooMuchNorTooLittle(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		d := newDrawer(chance.FromRapid(t))
-		d.kinds = []stack.Kind{stack.Rate}
-		specs := d.stack()
-		k, _ := fill(t, d, specs)
-		before := asOfNow(t, specs, k.value, d.nowNs)
-		taken := k.take(limits(t, specs...), stack.Request{Cost: d.cost(specs), MaxWaitNs: 1 << 60}, d.nowNs)
-		k.refund(limits(t, specs...), taken.Granted, d.nowNs)
-
-		require.Equal(t, fullIn(t, specs, before, d.nowNs), fullIn(t, specs, k.value, d.nowNs))
-	})
-}
-
-func TestNoRefundLiftsALimitAboveFull(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		d := newDrawer(chance.FromRapid(t))
-		specs := d.stack()
-		k, _ := fill(t, d, specs)
-		back := k.refund(limits(t, specs...), 1<<62, d.nowNs)
-		require.Equal(t, int64(0), back.ResetAfterNs)
-		require.Equal(t, back.Limit, back.Remaining)
-		if back.Changed {
-			require.Nil(t, k.value)
-		}
-	})
-}
-
-// Whatever the clock or the limits were, and whatever the key holds since: who is turned
-// away once gets through after at most what fills the limits as they are now, and what
-// was reserved.
-func TestADeniedRequestHealsTheKey(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		d := newDrawer(chance.FromRapid(t))
-		specs := d.stack()
-		k, waitedNs := fill(t, d, specs)
-		for range d.Draw("changes", 0, 3) {
-			specs = d.change(specs)
-		}
-		longestNs := int64(0)
-		for _, s := range specs {
-			longestNs = max(longestNs, s.periodNs+s.periodNs/64)
-			if s.kind == stack.Rate {
-				longestNs = max(longestNs, s.capacity*s.unitNs())
-			}
-		}
-		d.nowNs = d.OfAnyMagnitude("set to", 0, d.nowNs)
-		r := k.take(limits(t, specs...), cost(1), d.nowNs)
-		require.LessOrEqual(t, r.RetryAfterNs, longestNs+waitedNs)
-		if r.Limited {
-			require.False(t, k.take(limits(t, specs...), cost(1), d.nowNs+r.RetryAfterNs).Limited)
-		}
-	})
 }
 
 // CL.LIMIT with one rate and CL.THROTTLE share a key.

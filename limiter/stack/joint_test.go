@@ -225,71 +225,6 @@ func TestEveryAnswerToSeveralKeysEqualsTheReferenceShrunk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { followKeys(t, chance.FromRapid(t), 20, &seenOfKeys{}) })
 }
 
-// Its value has no place for the time that a reservation waited for another key, whatever limits a refund names.
-func TestALoneRateForgetsThatItWaitedForAnotherKey(t *testing.T) {
-	fast, slow := rate(1, second, 1), rate(1, minute, 1)
-	k := keys{t: t, values: make([][]byte, 2)}
-	for _, waitNs := range []int64{0, minute} {
-		result, _ := k.call([][]spec{{fast}, {slow}}, start, func(j *stack.Joint) stack.Result {
-			return j.Take(stack.Request{Cost: 1, MaxWaitNs: hour}, start)
-		})
-		require.Equal(t, waitNs, result.WaitNs)
-	}
-	for _, specs := range [][]spec{{fast}, {fast, rate(5, second, 5)}} {
-		alone := key{t: t, value: k.values[0]}
-		result := alone.refund(limits(t, specs...), 1, start)
-		assert.Equal(t, int64(-1), result.Granted)
-		assert.Equal(t, minute, result.ResetAfterNs)
-	}
-}
-
-// A Joint of one stack is that stack.
-func TestAJointOfOneStackDecidesAsTheStack(t *testing.T) {
-	pick := chance.FromSeed(t)
-	for range steps(5_000) {
-		d := newDrawer(pick)
-		specs := d.terms(d.stack())
-		r := d.request(specs)
-		alone, joined := key{t: t}, keys{t: t, values: make([][]byte, 1)}
-		for range 5 {
-			d.moveClock(specs)
-			want := alone.take(limits(t, specs...), r, d.nowNs)
-			got, changed := joined.call([][]spec{specs}, d.nowNs, func(j *stack.Joint) stack.Result { return j.Take(r, d.nowNs) })
-			require.Equal(t, want, got)
-			require.Equal(t, []bool{want.Changed}, changed)
-			require.Equal(t, alone.value, joined.values[0])
-		}
-	}
-}
-
-// All 64 places of a full Joint count, the last as the first.
-func TestAJointHasRoomForEightTimesEight(t *testing.T) {
-	full := make([][]spec, stack.MaxStacks)
-	for i := range full {
-		for range stack.MaxLimits {
-			full[i] = append(full[i], rate(10, minute, 10))
-		}
-	}
-	for last := range stack.MaxStacks * stack.MaxLimits {
-		k := keys{t: t, values: make([][]byte, stack.MaxStacks)}
-		specs := slices.Clone(full)
-		of, place := last/stack.MaxLimits, last%stack.MaxLimits
-		specs[of] = slices.Clone(full[of])
-		specs[of][place] = window(1, hour)
-		result, changed := k.call(specs, start, func(j *stack.Joint) stack.Result { return j.Take(cost(1), start) })
-		assert.False(t, result.Limited)
-		assert.Equal(t, last, result.Rule)
-		assert.NotContains(t, changed, false)
-		was := slices.Clone(k.values)
-		result, changed = k.call(specs, start, func(j *stack.Joint) stack.Result { return j.Take(cost(1), start) })
-		assert.True(t, result.Limited)
-		assert.Equal(t, last, result.Rule)
-		assert.Equal(t, of, k.joint.Of(result.Rule))
-		assert.NotContains(t, changed, true)
-		assert.Equal(t, was, k.values)
-	}
-}
-
 func TestSeveralKeysDoNotAllocate(t *testing.T) {
 	k := keys{t: t, values: make([][]byte, 2)}
 	specs := [][]spec{{rate(5, second, 10)}, {rate(100, minute, 100), window(1000, hour)}}
@@ -302,83 +237,6 @@ func TestSeveralKeysDoNotAllocate(t *testing.T) {
 		sink = k.joint.Take(cost(1), start)
 		sink = k.joint.TakeOne(k.joint.Choose(cost(1), &closedNs, start), cost(1), start)
 	}))
-}
-
-// A wait of just MaxWaitNs is let through, also where another key would have to be asked again sooner.
-func TestChooseTakesAKeyThatWaitsForJustAsLongAsItMay(t *testing.T) {
-	const s = int64(1e9)
-	k := keys{t: t, values: make([][]byte, 2)}
-	specs := [][]spec{{rate(1, s, 6)}, {rate(2, 3*s, 4)}}
-	var closedNs [stack.MaxStacks]int64
-	for key, capacity := range []int64{6, 4} {
-		k.call(specs, start, func(j *stack.Joint) stack.Result {
-			j.Choose(cost(capacity), &closedNs, start)
-			return j.TakeOne(key, cost(capacity), start)
-		})
-	}
-	k.call(specs, start, func(j *stack.Joint) stack.Result {
-		assert.Zero(t, j.Choose(stack.Request{Cost: 3, MaxWaitNs: 3 * s}, &closedNs, start))
-		return stack.Result{}
-	})
-}
-
-func TestChooseTakesTheFirstOfTheKeysThatAreBest(t *testing.T) {
-	slow, fast, small := rate(1, minute, 3), rate(1, second, 3), rate(1, second, 1) // small never has three units
-	for _, c := range []struct {
-		name      string
-		specs     []spec
-		maxWaitNs int64
-		want      int
-	}{
-		{"the shortest retry after is last", []spec{slow, slow, fast}, 0, 2},
-		{"two have the shortest retry after", []spec{slow, fast, fast}, 0, 1},
-		{"all have the same retry after", []spec{slow, slow, slow}, 0, 0},
-		{"the shortest wait is last", []spec{slow, slow, fast}, hour, 2},
-		{"two have the shortest wait", []spec{slow, fast, fast}, hour, 1},
-		{"one may wait for its units, others may not", []spec{slow, slow, fast}, 3 * second, 2},
-		{"the first never has the units", []spec{small, slow}, 0, 1},
-		{"the last never has the units", []spec{slow, small}, 0, 0},
-		{"one in the middle never has the units", []spec{slow, small, fast}, 0, 2},
-		{"none ever has the units", []spec{small, small}, 0, 0},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			k := keys{t: t, values: make([][]byte, len(c.specs))}
-			var specs [][]spec
-			for _, s := range c.specs {
-				specs = append(specs, []spec{s})
-			}
-			k.call(specs, start, func(j *stack.Joint) stack.Result { // nothing is left in any of them
-				return j.Take(stack.Request{Cost: 3, Force: true}, start)
-			})
-			k.call(specs, start, func(j *stack.Joint) stack.Result {
-				var closedNs [stack.MaxStacks]int64
-				assert.Equal(t, c.want, j.Choose(stack.Request{Cost: 3, MaxWaitNs: c.maxWaitNs}, &closedNs, start))
-				return stack.Result{}
-			})
-		})
-	}
-}
-
-func TestAJointOfShadowsOnlyHasNoLimitThatDecides(t *testing.T) {
-	shadow := rate(1, minute, 1)
-	shadow.terms.Shadow = true
-	enforced := rate(1, minute, 1)
-	for _, c := range []struct {
-		specs [][]spec
-		want  bool
-	}{
-		{[][]spec{{shadow}}, true},
-		{[][]spec{{shadow, shadow}, {shadow}}, true},
-		{[][]spec{{enforced}}, false},
-		{[][]spec{{shadow}, {shadow, enforced}}, false},
-		{[][]spec{{enforced}, {shadow}}, false},
-	} {
-		k := keys{t: t, values: make([][]byte, len(c.specs))}
-		k.call(c.specs, start, func(j *stack.Joint) stack.Result {
-			assert.Equal(t, c.want, j.OnlyShadows(), "%+v", c.specs)
-			return stack.Result{}
-		})
-	}
 }
 
 // deny is Deny on keys, and Take on keys that hold the same.
@@ -411,36 +269,5 @@ func TestDenyIsTakeWhereTheLimitsDenyTheRequest(t *testing.T) {
 			}
 			values, d.last = afterTake, taken
 		}
-	}
-}
-
-func TestDenyOfARequestThatTheLimitsWouldLetThrough(t *testing.T) {
-	five := [][]spec{{rate(5, minute, 5)}}
-	now := start + hour
-	_, _, _, full := deny(t, [][]byte{nil}, five, cost(5), now)
-	for _, c := range []struct {
-		name      string
-		values    [][]byte
-		request   stack.Request
-		changed   bool
-		remaining int64
-	}{
-		{"charges nothing", [][]byte{nil}, cost(1), false, 5},
-		{"charges a STRICT request", [][]byte{nil}, stack.Request{Cost: 2, Strict: true}, true, 3},
-		{"charges a STRICT request of nothing nothing", [][]byte{nil}, stack.Request{Strict: true}, false, 5},
-		{"stores what a clock that was set back corrects", full, cost(1), true, 0},
-		{"stores nothing for a request of nothing", full, cost(0), false, 0},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			nowNs := now
-			if c.values[0] != nil {
-				nowNs = start
-			}
-			denied, _, after, _ := deny(t, c.values, five, c.request, nowNs)
-			assert.True(t, denied.Limited)
-			assert.Equal(t, c.changed, denied.Changed)
-			assert.Equal(t, c.changed, string(after[0]) != string(c.values[0]))
-			assert.Equal(t, c.remaining, denied.Remaining)
-		})
 	}
 }

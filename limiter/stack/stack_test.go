@@ -3,14 +3,12 @@ package stack_test
 
 import (
 	"math"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/gcra"
 	"redis-throttle/internal/civil"
 	"redis-throttle/limiter/calendar"
 	"redis-throttle/limiter/stack"
@@ -121,116 +119,6 @@ func TestAStackHoldsUpToEightLimits(t *testing.T) {
 	assert.False(t, s.RatesOnly())
 }
 
-func TestAChangedStackKeepsTheStatesOfItsLimits(t *testing.T) {
-	perSecond, perHour := rate(5, second, 5), rate(100, hour, 100)
-	window9, fixed7 := window(9, minute), fixed(7, minute)
-	for _, tt := range []struct {
-		change    string
-		was, is   []spec
-		remaining []int64 // of each limit after 3 units were taken
-	}{
-		{"nothing", []spec{perSecond, window9}, []spec{perSecond, window9}, []int64{2, 6}},
-		{"a limit raised keeps the other", []spec{perSecond, window9}, []spec{perSecond, window(20, minute)}, []int64{2, 17}},
-		{"a limit lowered keeps the other", []spec{perSecond, window9}, []spec{perSecond, window(2, minute)}, []int64{2, 0}},
-		{"a burst raised adds room at once", []spec{perSecond, window9}, []spec{rate(5, second, 50), window9}, []int64{47, 6}},
-		{"a burst lowered below what is missing is empty", []spec{perSecond, window9}, []spec{rate(5, second, 2), window9}, []int64{0, 6}},
-		{"other order", []spec{perSecond, window9, fixed7}, []spec{fixed7, perSecond, window9}, []int64{4, 2, 6}},
-		{"one dropped", []spec{perSecond, window9, fixed7}, []spec{perSecond, fixed7}, []int64{2, 4}},
-		{"one added starts full", []spec{perSecond, window9}, []spec{fixed7, perSecond, window9}, []int64{7, 2, 6}},
-		{"another period is another limit", []spec{perSecond, window9}, []spec{perSecond, window(9, hour)}, []int64{2, 9}},
-		{"another kind is another limit", []spec{perSecond, window9}, []spec{perSecond, fixed(9, minute)}, []int64{2, 9}},
-		{"a lone rate becomes the first of a stack", []spec{perSecond}, []spec{window9, perSecond}, []int64{9, 2}},
-		{"a lone rate keeps its TAT whatever its period", []spec{rate(1, hour, 9)}, []spec{rate(60, hour/60*60, 540)}, []int64{360}},
-		{"a lone rate's TAT belongs to the first rate", []spec{perSecond}, []spec{fixed7, perHour, perSecond}, []int64{7, 99, 5}},
-		{"a lone rate's TAT means nothing to a window", []spec{perSecond}, []spec{window9}, []int64{9}},
-		{"a stack's rate goes on alone", []spec{window9, perSecond}, []spec{perSecond}, []int64{2}},
-		{"a second of the same starts full", []spec{perSecond, window9}, []spec{perSecond, perSecond, window9}, []int64{2, 5, 6}},
-	} {
-		k := key{t: t}
-		k.take(limits(t, tt.was...), cost(3), start)
-		for i, want := range tt.remaining {
-			r := k.peek(limits(t, raiseOthers(tt.is, i)...), 0, start)
-			assert.Equal(t, i, r.Rule, tt.change)
-			assert.Equal(t, want, r.Remaining, "%s: limit %d", tt.change, i)
-		}
-	}
-}
-
-// raiseOthers raises all limits but one, so that this is the one with the fewest units.
-func raiseOthers(specs []spec, but int) []spec {
-	raised := slices.Clone(specs)
-	for i := range raised {
-		switch {
-		case i == but:
-		case raised[i].kind == stack.Rate:
-			raised[i].capacity = 10_000
-		default:
-			raised[i].count = 10_000
-		}
-	}
-	return raised
-}
-
-func TestLimitsOfTheSameKindAndPeriodAreToldApartByTheirOrder(t *testing.T) {
-	k := key{t: t}
-	k.take(limits(t, window(9, minute)), cost(3), start)                                          // 3
-	k.take(limits(t, window(9, minute), window(8, minute)), cost(1), start)                       // 4, 1
-	k.take(limits(t, window(9, minute), rate(5, second, 5), window(8, minute)), cost(1), start)   // 5, 1, 2
-	k.take(limits(t, window(20, minute), window(30, minute), window(40, minute)), cost(1), start) // 6, 3, 1
-	three := []spec{window(20, minute), window(30, minute), window(40, minute)}
-	for i, want := range []int64{14, 27, 39} {
-		assert.Equal(t, want, k.peek(limits(t, raiseOthers(three, i)...), 0, start).Remaining, i)
-	}
-	two := []spec{window(30, minute), window(20, minute)}
-	for i, want := range []int64{24, 17} {
-		assert.Equal(t, want, k.peek(limits(t, raiseOthers(two, i)...), 0, start).Remaining, i)
-	}
-}
-
-// A tolerance and a wait of 100 years and more: RetryAfter is when the request succeeds, also
-// where the bucket cannot count all of MaxWait.
-func TestTimesOfCenturies(t *testing.T) {
-	const year = 365 * 24 * hour
-	for _, tt := range []struct {
-		what                        string
-		spec                        spec
-		maxWaitNs, retryNs, longest int64
-	}{
-		{"150 years, wait 100", rate(1, 150*year, 1), 100 * year, 50 * year, 100 * year},
-		{"250 years, wait 100", rate(1, 250*year, 1), 100 * year, 250*year - (math.MaxInt64 - 250*year), math.MaxInt64 - 250*year},
-		{"250 years, wait 250", rate(1, 250*year, 1), 250 * year, 250*year - (math.MaxInt64 - 250*year), math.MaxInt64 - 250*year},
-		{"the longest, wait 100 years", rate(1, math.MaxInt64, 1), 100 * year, math.MaxInt64, 0},
-	} {
-		specs := limits(t, tt.spec)
-		k := key{t: t}
-		request := stack.Request{Cost: 1, MaxWaitNs: tt.maxWaitNs}
-		const now = int64(0)
-		require.Equal(t, int64(1), k.take(specs, request, now).Granted, tt.what)
-		r := k.take(specs, request, now)
-		assert.True(t, r.Limited, tt.what)
-		assert.Equal(t, tt.retryNs, r.RetryAfterNs, tt.what)
-		before := string(k.value)
-		assert.True(t, k.take(specs, request, now+tt.retryNs-1).Limited, tt.what)
-		assert.Equal(t, before, string(k.value), tt.what)
-		r = k.take(specs, request, now+tt.retryNs)
-		assert.False(t, r.Limited, tt.what)
-		assert.Equal(t, tt.longest, r.WaitNs, tt.what)
-		assert.Equal(t, tt.longest+tt.spec.periodNs, r.ResetAfterNs, tt.what)
-	}
-}
-
-func TestTheLatestInstant(t *testing.T) {
-	specs := limits(t, rate(1, math.MaxInt64, 1), window(1, math.MaxInt64), fixed(1, math.MaxInt64), fixed(1, second))
-	k := key{t: t}
-	r := k.take(specs, cost(1), math.MaxInt64-1)
-	assert.Equal(t, int64(1), r.Granted)
-	assert.NotNil(t, k.value)
-	assert.Equal(t, uint64(2*math.MaxInt64-1), k.s.ExpireAt(start))
-	assert.True(t, k.take(specs, cost(1), math.MaxInt64).Limited)
-	assert.Equal(t, int64(-1), k.refund(specs, 1, math.MaxInt64-1).Granted)
-	assert.Nil(t, k.value)
-}
-
 // What the queue of CL.WAIT does: put a stack of rates back to where it was.
 func TestRatesAreTheWholeStateOfAStackOfRates(t *testing.T) {
 	specs := limits(t, rate(10, second, 1), rate(7, minute, 7), rate(100, hour, 3))
@@ -254,16 +142,4 @@ func TestRatesAreTheWholeStateOfAStackOfRates(t *testing.T) {
 	atNs := start + rates[2].FullIn(start)
 	assert.False(t, k.s.FullWith(rates, atNs-1), "a full bucket, and one that lacks a nanosecond")
 	assert.True(t, k.s.FullWith(rates, atNs))
-}
-
-// A reservation is cancelled if the states are as they were. A rate of nobody has none to compare, whatever the stack held before.
-func TestARateOfNobodyHasNoState(t *testing.T) {
-	var s stack.Stack
-	used := rate(5, hour, 5)
-	s.Load([]stack.Limit{used.limit(t), used.limit(t)})
-	s.Take(stack.Request{Cost: 5}, start)
-	s.Load([]stack.Limit{used.limit(t), rate(0, hour, 0).limit(t)})
-	states := s.Rates(nil, start)
-	require.Len(t, states, 2)
-	assert.Equal(t, gcra.State{}, states[1])
 }
