@@ -15,7 +15,7 @@ import (
 //	SPARE units                         divided, rounded up
 //	SLOTS n                             divided, rounded down
 //
-// What is said of the call, such as COST and TAKE, is not divided.
+// A limit of 0 lets nothing through, in no process. What is said of the call, such as COST and TAKE, is not divided.
 func share(words []string, processes int64, atLeastOne bool) (parts []string, ok bool) {
 	if processes == 1 {
 		return words, true
@@ -24,7 +24,7 @@ func share(words []string, processes int64, atLeastOne bool) (parts []string, ok
 		if n := units / processes; n > 0 || !atLeastOne {
 			return n
 		}
-		return 1
+		return min(units, 1)
 	}
 	parts = make([]string, 0, len(words)+2)
 	for i := 0; i < len(words); i++ {
@@ -42,14 +42,14 @@ func share(words []string, processes int64, atLeastOne bool) (parts []string, ok
 				i += 2
 			}
 			quota, fits := slower(number(count), period, processes)
-			if part(capacity) < 1 || !fits {
+			if (part(capacity) < 1 && capacity > 0) || !fits {
 				return nil, false
 			}
 			parts = append(parts, word, quota, "BURST", text(part(capacity)))
 			continue
 		case word == "WINDOW" || word == "FIXED":
 			count, period, _ := strings.Cut(words[i+1], "/")
-			if part(number(count)) < 1 {
+			if part(number(count)) < 1 && number(count) > 0 {
 				return nil, false
 			}
 			parts = append(parts, word, text(part(number(count)))+"/"+period)

@@ -3,8 +3,11 @@ package guard
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,4 +101,41 @@ func TestTheBreakerDoesWhatTheTableSays(t *testing.T) {
 			})
 		})
 	}
+}
+
+// spec/clients/shares.json says what one process's part of the limits is, in every language.
+func TestTheShareOfAProcessIsThatOfTheTable(t *testing.T) {
+	var table struct {
+		Cases []struct {
+			Limits     string
+			Processes  int64
+			AtLeastOne bool `json:"at_least_one"`
+			Part       *string
+		}
+	}
+	text, err := os.ReadFile("../../spec/clients/shares.json")
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(text, &table))
+	require.NotEmpty(t, table.Cases)
+	for _, c := range table.Cases {
+		parts, ok := share(wordsOf(c.Limits), c.Processes, c.AtLeastOne)
+		require.Equal(t, c.Part != nil, ok, c.Limits)
+		if ok {
+			assert.Equal(t, inNs(wordsOf(*c.Part)), inNs(parts), c.Limits)
+		}
+	}
+}
+
+func wordsOf(limits string) []string { return strings.Fields(strings.ReplaceAll(limits, ";", "")) }
+
+// inNs writes periods in one unit.
+func inNs(words []string) []string {
+	same := slices.Clone(words)
+	for i, word := range words {
+		count, period, _ := strings.Cut(word, "/")
+		if length, err := time.ParseDuration(period); err == nil {
+			same[i] = fmt.Sprintf("%s/%dns", count, length)
+		}
+	}
+	return same
 }

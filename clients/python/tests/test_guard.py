@@ -23,6 +23,7 @@ from redis_throttle import (
     Call,
     Guard,
     Key,
+    Limit,
     LimitedError,
     Limiter,
     MistakeError,
@@ -33,17 +34,20 @@ from redis_throttle import (
     Slots,
     asgi,
     fixed,
+    parse_limits,
     rate,
     window,
 )
 from redis_throttle._layers import guard as guarding
 from redis_throttle._layers.breaker import Breaker
+from redis_throttle._seam.duration import nanoseconds
 from redis_throttle.asyncio import Guard as AsyncGuard
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from redis_throttle.asyncio import Remote as AsyncRemote
 from servers import PATIENCE, ROOT, Cluster, Server, await_true
 
 TABLE = json.loads((ROOT / "spec/clients/breaker.json").read_text())
+SHARES = json.loads((ROOT / "spec/clients/shares.json").read_text())
 NOWHERE = "redis://127.0.0.1:1"
 HOUR = rate(6, "1h")
 
@@ -193,6 +197,18 @@ def test_mistakes_and_overloads_are_raised_with_every_policy(guarded: Guarded) -
                 with pytest.raises(type(error)):
                     limiter.limit("k", HOUR)
         assert len(server.asked) == 20
+
+
+@pytest.mark.parametrize("row", SHARES["cases"], ids=str)
+def test_the_share_of_a_process(row: dict[str, Any]) -> None:
+    local = guarding._Local(row["processes"], not row.get("at_least_one"), 1)
+    part = local._part(Call("limit", (Key("k", parse_limits(row["limits"].replace(";", ""))),)))
+    assert (None if part is None else in_ns(part.keys[0].limits)) == (None if row["part"] is None else in_ns(parse_limits(row["part"].replace(";", ""))))
+
+
+def in_ns(limits: tuple[Limit, ...]) -> list[Limit]:
+    """Write periods that are no months in one unit."""
+    return [limit if str(limit.period).endswith("mo") else limit.replace(period=f"{nanoseconds(limit.period, 'period') / 1e6:f}ms") for limit in limits]
 
 
 def test_local_limits_are_this_process_part(guarded: Guarded, clock: Clock) -> None:

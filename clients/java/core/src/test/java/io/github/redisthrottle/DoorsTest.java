@@ -31,8 +31,12 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
+import redis.clients.jedis.DefaultJedisClientConfig;
+import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.Jedis;
+import redis.clients.jedis.RedisProtocol;
 import redis.clients.jedis.exceptions.JedisDataException;
+import redis.clients.jedis.providers.PooledConnectionProvider;
 
 /** Runs spec/clients/doors.json: how calls are sent to a server with the module, and to one without it. */
 class DoorsTest {
@@ -72,6 +76,21 @@ class DoorsTest {
         assertTrue(limiter.limit("k", QUOTA).allowed());
       }
       assertEquals("kept", jedis.fcall("theirs", List.of(), List.of()));
+      assertEquals(Library.VERSION, jedis.fcallReadonly("cl_version", List.of(), List.of()));
+    }
+  }
+
+  /** Jedis 8 speaks RESP3 by default, in which FUNCTION LIST replies with maps. */
+  @Test
+  void anOlderLibraryOfAnOperatorIsReplacedAlsoInResp3() {
+    try (Jedis jedis = plain.client()) {
+      prepare(jedis, new ObjectMapper().createObjectNode().put("library", "N-1").put("by_hand", true));
+      DefaultJedisClientConfig config =
+          DefaultJedisClientConfig.builder().user("app").password("app").protocol(RedisProtocol.RESP3).socketTimeoutMillis(30_000).build();
+      try (PooledConnectionProvider provider = new PooledConnectionProvider(new HostAndPort("127.0.0.1", plain.port), config);
+          Limiter limiter = Limiter.over(Remote.over(JedisConnection.over(provider)))) {
+        assertTrue(limiter.limit("k", QUOTA).allowed());
+      }
       assertEquals(Library.VERSION, jedis.fcallReadonly("cl_version", List.of(), List.of()));
     }
   }

@@ -38,7 +38,7 @@ class LocalLimitsTest {
   @TestFactory
   List<DynamicTest> aPartOfEachKindOfLimit() throws IOException {
     List<DynamicTest> tests = new ArrayList<>();
-    for (JsonNode row : new ObjectMapper().readTree(Server.ROOT.resolve("clients/java/core/src/test/resources/shares.json").toFile()).get("cases")) {
+    for (JsonNode row : new ObjectMapper().readTree(Server.ROOT.resolve("spec/clients/shares.json").toFile()).get("cases")) {
       tests.add(
           DynamicTest.dynamicTest(
               row.toString(),

@@ -6,7 +6,9 @@ import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.Executor;
@@ -272,6 +274,9 @@ public final class JedisConnection implements io.github.redisthrottle.connection
   private static Object plain(Object reply) {
     if (reply instanceof byte[] bytes) {
       return new String(bytes, StandardCharsets.UTF_8);
+    }
+    if (reply instanceof Map.Entry<?, ?> pair) { // of a map, in RESP3
+      return Arrays.asList(plain(pair.getKey()), plain(pair.getValue()));
     }
     if (reply instanceof List<?> list) {
       List<Object> plain = new ArrayList<>(list.size());
