@@ -77,7 +77,7 @@ RECIPES: dict[str, tuple[dict[str, int], list[tuple[str, str, int]], list[int]]]
 }
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 def test_what_gets_through_is_that_of_the_proxy(server: Server) -> None:
     """The hooks of two processes take turns for ours."""
     environment = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_RATE_LIMIT_WINDOW_SIZE": "3600"}
