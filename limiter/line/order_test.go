@@ -90,64 +90,6 @@ func (b *bench) letIn(n int) string {
 	return strings.Join(names, " ")
 }
 
-func TestCallersStandByPriorityGroupAndArrival(t *testing.T) {
-	for _, tt := range []struct{ rule, come, want string }{
-		{"without groups and priorities, arrival", "1 2 3 4", "1 2 3 4"},
-		{"one group, arrival", "a1 a2 a3", "a1 a2 a3"},
-		{"groups take turns", "a1 a2 a3 b1 b2 c1", "a1 b1 c1 a2 b2 a3"},
-		{"callers that name no group are one", "1 2 3 a1 4 a2", "1 a1 2 a2 3 4"},
-		{"the higher priority first", "a1 b1+1 a2 c1+-1 c2+1 b2", "b1+1 c2+1 a1 b2 a2 c1+-1"},
-		{"a group has a turn in each priority", "a1+5 a2+5 b1+5 a3 b2 a4", "a1+5 b1+5 a2+5 a3 b2 a4"},
-		{"groups take turns by weight", "a1*2 b1 a2*2 b2 a3*2 a4*2 b3 b4", "a1*2 b1 a2*2 a3*2 b2 a4*2 b3 b4"},
-		{"spread over the round", "a1*5 a2*5 a3*5 a4*5 a5*5 b1*3 b2*3 b3*3 c1 c2", "a1*5 b1*3 a2*5 a3*5 b2*3 a4*5 c1 b3*3 a5*5 c2"},
-		{"equal weights are as none", "a1*7 a2*7 a3*7 b1*7 b2*7 c1*7", "a1*7 b1*7 c1*7 a2*7 b2*7 a3*7"},
-		{"the latest weight of a group counts, a lower one from its next turn on", "a1*3 a2*3 a3*3 a4 b1*2 b2*2 b3*2 b4*2", "a1*3 b1*2 a2*3 b2*2 b3*2 a3*3 b4*2 a4"},
-		{"and a higher one at once", "a1 a2 b1 b2 b3*3 a3", "b1 b2 a1 b3*3 a2 a3"},
-		{"a weight is of one priority", "a1*9+1 a2*9+1 a3*9 a4 b1+1 b2 b3", "a1*9+1 a2*9+1 b1+1 a3*9 b2 a4 b3"},
-	} {
-		b := newBench(t)
-		b.come(tt.come)
-		assert.Equal(t, tt.want, b.letIn(len(strings.Fields(tt.come))), tt.rule)
-		assert.Equal(t, Close, b.lines.Next(b.line, at(start), 1).Kind)
-	}
-}
-
-// One tenant's ten thousand jobs delay the first job of another by one slot.
-func TestABacklogDelaysOthersByOneSlot(t *testing.T) {
-	b := newBench(t)
-	for i := range 10_000 {
-		b.come(fmt.Sprint("a", i))
-	}
-	b.letIn(7)
-	b.come("b1")
-	assert.Equal(t, "a7 b1 a8", b.letIn(3))
-	b.come("b2 b3 c1")
-	assert.Equal(t, "a9 b2 c1 a10 b3 a11 a12", b.letIn(7))
-}
-
-// A tenant that comes back as soon as it was let in gets one turn in each round, as those with a backlog do.
-func TestComingBackAtOnceGivesNoMoreTurns(t *testing.T) {
-	b := newBench(t)
-	b.come("a1 a2 a3 a4 b1 c1")
-	var got []string
-	for i := range 9 {
-		name := b.letIn(1)
-		got = append(got, name[:1])
-		if name[0] != 'a' {
-			b.come(fmt.Sprintf("%c%d", name[0], i+10))
-		}
-	}
-	assert.Equal(t, "a b c a b c a b c", strings.Join(got, " "))
-}
-
-func TestWhoLeavesUsesUpNoTurn(t *testing.T) {
-	b := newBench(t)
-	b.come("a1 a2 b1 b2 c1")
-	b.lines.Dismiss(b.entries["a1"]) // its time is over
-	b.lines.Leave(4)                 // b2
-	assert.Equal(t, "a2 b1 c1", b.letIn(3))
-}
-
 // The first in turn is decided when another takes its place, and when that one is gone.
 func TestAHigherPriorityTakesTheFirstPlace(t *testing.T) {
 	b := newBench(t)

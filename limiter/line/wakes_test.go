@@ -113,18 +113,6 @@ func TestALineThatItsHostDoesNotKnowIsNotWoken(t *testing.T) {
 	assert.EqualValues(t, hostOfLine, h.changed())
 }
 
-func TestAnotherNumberOfSlotsWakes(t *testing.T) {
-	h := newHost(t)
-	h.comes(1, Turn{LookNs: 10, Slots: 2})
-	h.sleeps(10)
-	assert.Zero(t, h.lines.Tell(h.line, 2))
-	assert.EqualValues(t, hostOfLine, h.lines.Tell(h.line, 3))
-	_, waiting, slots := h.lines.Look(0, keyName)
-	assert.Equal(t, []int64{1, 3}, []int64{waiting, slots})
-	h.decides(1, 10)
-	assert.Zero(t, h.lines.Tell(h.line+nextGeneration, 4), "a line that is no more")
-}
-
 func TestWhoLeavesWakesThoseBehindOrNobody(t *testing.T) {
 	h := newHost(t)
 	for caller := range uintptr(3) {
