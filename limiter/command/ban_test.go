@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"math"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -17,36 +16,6 @@ import (
 // banned is a value with a ban in front that ends d ns from nowNs.
 func banned(d int64, state string) string {
 	return string(binary.LittleEndian.AppendUint64([]byte{banMark}, uint64(nowNs+d))) + state
-}
-
-// A caller of CL.WAIT that leaves is told the same.
-func TestACallerThatLeavesABannedKeyIsToldWhenToComeBack(t *testing.T) {
-	for state, want := range map[string]int64{"": 5000, tatIn(30 * nsPerSecond): 30_000} {
-		c := call("k RATE 1/m BURST 1 TIMEOUT 1h")
-		c.Kind, c.Value = String, []byte(banned(5*nsPerSecond, state))
-		c.Answer(Wait, false, 0)
-		f := fieldsOf(t, c)
-		assert.Equal(t, []int64{1, 0, want}, []int64{f.limited, f.rule, f.retry})
-	}
-}
-
-// A ban stands in front of a value. It does not make one valid.
-func TestABanDoesNotHideWhatIsNoLimiter(t *testing.T) {
-	for _, invalid := range []string{"hello", banned(1, ""), valueAfter(t, "k WINDOW 5/s") + "x"} {
-		for command, line := range map[*Command]string{Limit: "k RATE 5/s", Peek: "k RATE 5/s", Wait: "k RATE 5/s TIMEOUT 1s", Refund: "k RATE 5/s", Throttle: "k 4 5 1", Ban: "k 1s"} {
-			c := decide(command, banned(nsPerSecond, invalid), line)
-			assert.Equal(t, wrongValue, string(c.Error), "%s of %q", command.Name, invalid)
-			assert.Equal(t, Keep, c.Effect)
-		}
-		for _, line := range []string{"k FIXED 5/s TIMEOUT 1s", "k RATE 5/s STRICT BAN 1h", "k RATE 5/s FORCE"} {
-			command := Limit
-			if strings.Contains(line, "TIMEOUT") {
-				command = Wait
-			}
-			assert.Equal(t, wrongValue, string(decide(command, banned(nsPerSecond, invalid), line).Error), line)
-		}
-		assert.Equal(t, wrongValue, string(decideMany([]string{"", banned(nsPerSecond, invalid)}, "2 a b RATE 5/s").Error))
-	}
 }
 
 func TestABanEndsAtAnInstantThatClocksHave(t *testing.T) {

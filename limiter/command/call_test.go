@@ -49,15 +49,6 @@ func TestTooManyWords(t *testing.T) {
 		"ERR syntax error near 'STRICT': given twice", "as many as are in view")
 }
 
-// Before any limit was seen there is none to be reminded of by empty words.
-func TestTheVeryFirstCallOfThrottleMayBeEmptyWords(t *testing.T) {
-	for _, value := range []string{"", "0", tatIn(1)} {
-		c := &Call{In: &In{NowNs: nowNs, ArgCount: 4, Args: [][]byte{[]byte("k"), nil, nil, nil}}, Key: &Key{Kind: String, Value: []byte(value)}}
-		c.Run(Throttle)
-		requireError(t, c, badMaxBurst, value)
-	}
-}
-
 // Syntax errors have tests of their own, in words.
 func TestEveryErrorFitsItsBuffer(t *testing.T) {
 	for _, text := range []string{tooManyWords, wrongType, wrongValue, wrongSet, tooManyIDs} {

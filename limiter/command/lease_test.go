@@ -110,39 +110,6 @@ func (s leaseSet) room(c *Call) (n int64) {
 // name is member i that a call names.
 func (s leaseSet) name(c *Call, cmd *Command, i int) []byte { return c.Named(cmd)[i] }
 
-// Only a call's words say where its id is. One with another order than the last is asked again.
-func TestACallSaysWhereItsWordsStand(t *testing.T) {
-	for _, tt := range []struct {
-		cmd         *Command
-		line        string
-		names, room int
-	}{
-		{Lease, "k SLOTS 2 TTL 30s ID a", 6, 2},
-		{Lease, "k ID a SLOTS 2 TTL 30s", 2, 4},
-		{Lease, "k COMPACT TTL 30s SLOTS 2 TIMEOUT 0 ID SLOTS", 9, 5},
-		{Renew, "k ID a TTL 30s", 2, 0},
-		{Renew, "k TTL 30s COMPACT ID a", 5, 0},
-		{Release, "k ID a b", 2, 0},
-		{Leases, "k COUNT 3", 0, 0},
-	} {
-		c := call(tt.line)
-		c.LineSlots, c.Members = NoSlots, &Members{NamesAt: tt.cmd.NamesAt, SlotsAt: tt.cmd.SlotsAt, Next: math.NaN()}
-		c.Members.Reset(0, 0, 0, len(c.Named(tt.cmd)))
-		c.Run(tt.cmd)
-		usual := tt.names == tt.cmd.NamesAt && tt.room == tt.cmd.SlotsAt
-		assert.Equal(t, !usual, c.Reply == ReplyElsewhere, tt.line)
-		assert.Equal(t, []int{tt.names, tt.room}, []int{c.Members.NamesAt, c.Members.SlotsAt}, tt.line)
-		c.Members.Reset(0, 0, 0, len(c.Named(tt.cmd)))
-		c.Run(tt.cmd)
-		assert.NotContains(t, []ReplyKind{ReplyElsewhere, ReplyError}, c.Reply, "%s: %s", tt.line, c.Error)
-	}
-	// A call that is wrong is refused wherever its words are.
-	c := call("k ID a SLOTS 2")
-	c.Members = &Members{NamesAt: 6, SlotsAt: 2}
-	c.Run(Lease)
-	requireError(t, c, "ERR syntax error: TTL is missing", "wrong")
-}
-
 // apply is what C does with the outcome.
 func (s *leaseSet) apply(c *Call, cmd *Command) {
 	m := c.Members

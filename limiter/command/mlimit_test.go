@@ -78,31 +78,6 @@ func (c *Call) effects() (all string) {
 	return all
 }
 
-// An error has nothing from the calls before it.
-func TestAnErrorIsOfItsOwnCall(t *testing.T) {
-	c := many(nil, "2 a RATE 5/s")
-	c.Run(MLimit)
-	require.Contains(t, string(c.Error), "numkeys is 2")
-	c.Args, c.ArgCount = call("k 5/s").Args, 2
-	c.Run(Limit)
-	requireError(t, c, "ERR syntax error near '5/s': expected RATE, WINDOW or FIXED", "behind a call on several keys")
-}
-
-// A key that holds something else changes none, wherever it stands.
-func TestMLimitChangesNothingWhereAKeyHoldsSomethingElse(t *testing.T) {
-	for _, foreign := range []struct{ value, want string }{{"list", wrongType}, {"hello", wrongValue}, {banned(-1, "hello"), wrongValue}} {
-		for at := range 3 {
-			for _, options := range []string{"", " ANY", " FORCE", " STRICT BAN 1s", " ANY MAXWAIT 1m"} {
-				values := []string{"", tatIn(nsPerSecond), banned(nsPerSecond, "")}
-				values[at] = foreign.value
-				c := decideMany(values, "3 a b c RATE 5/s"+options)
-				assert.Equal(t, foreign.want, string(c.Error), "%d%s", at, options)
-				assert.Equal(t, "kkk", c.effects())
-			}
-		}
-	}
-}
-
 // A call with many words and many limits, more than are remembered.
 func TestMLimitTakesEightKeysWithEightLimits(t *testing.T) {
 	group := strings.TrimSpace(strings.Repeat(" FIXED 5/d OFFSET 1h TZ Europe/Berlin TAKE 1 SPARE 1 SHADOW", 7) + " RATE 9/s BURST 9 TAKE 1 SPARE 1")
@@ -219,18 +194,6 @@ func TestMLimitIsEachLimitOrNone(t *testing.T) {
 	assert.Greater(t, limited, 100)
 }
 
-// A reservation of several keys is written such that each of them can be read alone: one with a
-// single rate remembers no more than a lone rate does.
-func TestAReservationOfSeveralKeysIsReadByEachCommand(t *testing.T) {
-	c := decideMany([]string{"", tatIn(10 * nsPerSecond)}, "2 a b RATE 5/s NEXT RATE 1/s BURST 10 COST 5 MAXWAIT 1m")
-	require.Equal(t, []int64{0, 1, 5, 0, -1, 6000, 5200, 5, 5000, 0, 1}, c.Integers)
-	value := string(c.Keys[0].NewValue)
-	assert.Equal(t, []int64{1, 5, 0, 6, 6}, decide(Throttle, value, "k 4 5 1").Integers)
-	assert.Equal(t, fields{1, 1, 5, 0, 5200, 6000, 5200, 0, 0}, fieldsOf(t, decide(Limit, value, "k RATE 5/s")))
-	refunded := decide(Refund, value, "k RATE 5/s COST 5")
-	assert.Equal(t, fields{0, 1, 5, 0, -1, 5000, 4200, -5, 0}, fieldsOf(t, refunded))
-}
-
 // What is remembered of a call does not answer for one with another number of keys.
 func TestMLimitIsReadApartWithOtherKeys(t *testing.T) {
 	shared := Call{In: &In{NowNs: nowNs}, Keys: make([]Key, MaxKeys), Past: &Past{}}
@@ -334,12 +297,4 @@ func BenchmarkMLimit(b *testing.B) {
 			}
 		})
 	}
-}
-
-// A wait of just MAXWAIT is let through, also where another key would have to be asked again sooner.
-func TestMLimitAnyLetsAKeyWaitForJustMaxWait(t *testing.T) {
-	c := decideMany([]string{tatIn(6 * nsPerSecond), tatIn(6 * nsPerSecond)}, "2 a b RATE 1/s BURST 6 NEXT RATE 2/3s BURST 4 COST 3 ANY MAXWAIT 3s")
-	require.Equal(t, int64(0), c.Integers[0])
-	assert.Equal(t, int64(3000), c.Integers[8])
-	assert.Equal(t, int64(1), c.Integers[10])
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/gcra"
 	"redis-throttle/limiter/stack"
 )
 
@@ -25,38 +24,6 @@ func TestWaitNeverBlocksWhereAClientCannotBeBlocked(t *testing.T) {
 		c.Run(Wait)
 		assert.Equal(t, fields{0, 1, 5, 4, -1, 200, 200, 1, 0}, fieldsOf(t, c), line)
 	}
-}
-
-func TestWaitReservesAndIsAnsweredLater(t *testing.T) {
-	const s = nsPerSecond
-	for _, test := range []struct {
-		name, value, line string
-		waitNs, cost      int64
-		before            []int64
-		same              string // the CL.LIMIT that writes the same
-	}{
-		{"one unit", tatIn(s), "k RATE 5/s TIMEOUT 1s", s / 5, 1, []int64{s}, "k RATE 5/s MAXWAIT 1s"},
-		{"exactly the timeout", tatIn(s), "k RATE 5/s COST 3 TIMEOUT 600ms", 600 * ms, 3, []int64{s}, "k RATE 5/s COST 3 MAXWAIT 1s"},
-		{"a stack", valueAfter(t, "k RATE 5/s RATE 9/m COST 5"), "k RATE 5/s RATE 9/m COST 5 TIMEOUT 1h", 5*6666666667 - 4*6666666667, 5,
-			[]int64{s, 5 * 6666666667}, "k RATE 5/s RATE 9/m COST 5 MAXWAIT 1h"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			c := decide(Wait, test.value, test.line)
-			require.Equal(t, ReplyLater, c.Reply, string(c.Error))
-			assert.Equal(t, test.waitNs, c.WaitNs)
-			assert.Equal(t, test.cost, c.Cost)
-			var before []int64
-			for _, rate := range c.Before {
-				before = append(before, rate.FullIn(nowNs))
-			}
-			assert.Equal(t, test.before, before)
-			assert.Equal(t, Set, c.Effect)
-			same := decide(Limit, test.value, test.same)
-			assert.Equal(t, string(same.NewValue), string(c.NewValue))
-			assert.Equal(t, same.ExpireAtMs, c.ExpireAtMs)
-		})
-	}
-
 }
 
 // With a WINDOW a caller reserves nothing: it waits in line, and is decided anew when it is its turn.
@@ -171,44 +138,6 @@ func rate(t testing.TB, count, capacity int64, period time.Duration) stack.Limit
 	limit, err := stack.NewRate(count, int64(period), 1, capacity)
 	require.NoError(t, err)
 	return limit
-}
-
-func TestGiveBackWritesWhatTheLineDecides(t *testing.T) {
-	const s = nsPerSecond
-	leave := func(backlogNs int64) func([]byte, *stack.Stack) bool {
-		return func(_ []byte, st *stack.Stack) bool {
-			st.Load([]stack.Limit{rate(t, 5, 5, s)})
-			st.SetRates([]gcra.State{{TAT: uint64(nowNs + backlogNs)}}, nowNs)
-			return true
-		}
-	}
-	nothing := func([]byte, *stack.Stack) bool { return false }
-	for _, test := range []struct {
-		name     string
-		kind     KeyKind
-		decide   func([]byte, *stack.Stack) bool
-		write    Effect
-		newValue string
-	}{
-		{"nothing", String, nothing, Keep, ""},
-		{"a state", String, leave(s / 5), Set, tatIn(s / 5)},
-		{"a state with reservations", String, leave(2 * s), Set, valueAfter(t, "k RATE 5/s COST 5", "k RATE 5/s COST 5 MAXWAIT 1s")},
-		{"a full bucket", String, leave(0), Delete, ""},
-		{"a full bucket of a key that has gone", Absent, leave(0), Keep, ""},
-		{"a state of a key that has gone", Absent, leave(s / 5), Set, tatIn(s / 5)},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			c := call("k RATE 5/s COST x") // an error of the call before
-			c.Run(Limit)
-			c.Kind, c.Value = test.kind, []byte("5")
-			c.GiveBack(test.decide)
-			assert.Equal(t, test.write, c.Effect)
-			assert.Equal(t, test.newValue, string(c.NewValue))
-			if test.write == Set {
-				assert.Zero(t, c.ExpireAtMs%1000)
-			}
-		})
-	}
 }
 
 // The line goes by the value: what is no state must not look like no key.
