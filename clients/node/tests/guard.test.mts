@@ -274,22 +274,13 @@ describe('the policy local', () => {
 
   test('its share of each kind of limit', async () => {
     const { share } = (await import(new URL('../../dist/esm/guard/share.js', import.meta.url).href)) as { share: (call: Call, processes: number, atLeastOne: boolean) => Call | undefined }
-    for (const [words, processes, atLeastOne, part] of [
-      ['RATE 5/1s', 1, false, 'RATE 5/1s'],
-      ['RATE 5/1s', 3, false, 'RATE 5/3s BURST 1'],
-      ['RATE 6/1s', 3, false, 'RATE 2/1s BURST 2'],
-      ['RATE 5/1s BURST 10', 3, false, 'RATE 5/3s BURST 3'],
-      ['RATE 5/1.5ms BURST 10', 3, false, 'RATE 5/4.5ms BURST 3'],
-      ['RATE 5/1s BURST 2', 3, false, undefined],
-      ['RATE 1/100000d BURST 100', 4, false, undefined],
-      ['WINDOW 100/30s', 8, false, 'WINDOW 12/30s'],
-      ['WINDOW 7/30s', 8, false, undefined],
-      ['FIXED 1000/1mo OFFSET 6h TZ Europe/Berlin', 3, false, 'FIXED 333/1mo OFFSET 6h TZ Europe/Berlin'],
-      ['FIXED 9/1m FIRST', 3, false, 'FIXED 3/1m FIRST'],
-      ['RATE 60/1m TAKE 1 SHADOW WINDOW 10/1h SPARE 5', 4, false, 'RATE 15/1m BURST 15 TAKE 1 SHADOW WINDOW 2/1h SPARE 2'],
-      ['RATE 5/1s BURST 2 WINDOW 3/1m FIXED 16/1h', 8, true, 'RATE 5/8s BURST 1 WINDOW 1/1m FIXED 2/1h'],
-    ] as const) {
-      assert.equal(share({ verb: 'limit', keys: [{ name: 'k', limits: parseLimits(words) }] }, processes, atLeastOne)?.keys[0]?.limits?.join(' '), part, words)
+    const { cases } = JSON.parse(readFileSync(path.join(root, 'spec/clients/shares.json'), 'utf8')) as {
+      cases: { limits: string; processes: number; at_least_one?: boolean; part: string | null }[]
+    }
+    const plain = (words: string) => words.replaceAll(';', '')
+    for (const { limits, processes, at_least_one = false, part } of cases) {
+      const shared = share({ verb: 'limit', keys: [{ name: 'k', limits: parseLimits(plain(limits)) }] }, processes, at_least_one)
+      assert.equal(shared?.keys[0]?.limits?.join(' ') ?? null, part && plain(part), `${limits} of ${processes}`)
     }
   })
 

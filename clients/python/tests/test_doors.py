@@ -332,6 +332,20 @@ def test_an_outage_while_it_asks_is_an_outage(own_bare: Server, get: Ask) -> Non
     get(limiter.close())
 
 
+def test_a_server_that_became_a_replica_is_an_outage_also_for_a_script(own_bare: Server, get: Ask) -> None:
+    """Redis 7.0 puts ERR before what a script has met."""
+    allow(own_bare, *RIGHTS["function"])
+    limiter = get.limiter(url_of(own_bare))
+    assert get(limiter.limit("k", DAY)).remaining == 9
+    own_bare.do("REPLICAOF", "127.0.0.1", "1")
+    for _ in range(2):
+        with pytest.raises(OutageError):
+            get(limiter.limit("k", DAY))
+    own_bare.do("REPLICAOF", "NO", "ONE")
+    assert get(limiter.limit("k", DAY)).remaining == 8
+    get(limiter.close())
+
+
 def test_a_choice_is_kept(bare: Server, server: Server, get: Ask) -> None:
     limiter = get.limiter(url_of(bare), commands="module")
     with pytest.raises(MistakeError, match="unknown command"):

@@ -9,7 +9,20 @@ from typing import Any
 
 import pytest
 
-from redis_throttle import Limit, Limiter, MistakeError, OutageError, OverloadError, Result, asgi, client_address, wsgi
+from redis_throttle import (
+    LeaseLostError,
+    Limit,
+    LimitedError,
+    Limiter,
+    MistakeError,
+    OutageError,
+    OverloadError,
+    Result,
+    ThrottleError,
+    asgi,
+    client_address,
+    wsgi,
+)
 from redis_throttle._seam import undecided
 from redis_throttle._web.fields import header_fields
 from redis_throttle.asyncio import Limiter as AsyncLimiter
@@ -153,3 +166,10 @@ def test_what_becomes_of_a_request_that_could_not_be_decided(kind: str, word: st
 def test_a_word_that_is_no_answer_is_refused_at_construction(kind: str, word: str) -> None:
     with pytest.raises(ValueError, match="allow"):
         wsgi.RateLimit(None, Failing(ERRORS[kind]), Limit("RATE", 1, "1s"), **{kind: word})  # type: ignore[arg-type]
+
+
+def test_errors_have_the_codes_of_all_languages() -> None:
+    errors: dict[str, type[ThrottleError]] = {
+        "outage": OutageError, "overload": OverloadError, "mistake": MistakeError, "limited": LimitedError, "lease lost": LeaseLostError,
+    }
+    assert {name: error.code for name, error in errors.items()} | {"interrupted": "INTERRUPTED"} == UNDECIDED["codes"]  # which is asyncio's own error

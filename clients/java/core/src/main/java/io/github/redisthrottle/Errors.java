@@ -7,7 +7,7 @@ import java.util.concurrent.ExecutionException;
 
 /** Error replies and causes, told apart as a service needs it. */
 final class Errors {
-  /** The first words of replies of a server that will decide the same call later, or that another server decides. */
+  /** The codes of replies of a server that will decide the same call later, or that another server decides. */
   private static final Set<String> LATER =
       Set.of("BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MISCONF", "NOREPLICAS", "OOM", "READONLY", "TRYAGAIN", "UNBLOCKED");
 
@@ -16,7 +16,7 @@ final class Errors {
   static ThrottleException of(String command, ErrorReply reply) {
     // A server without the module repeats the arguments, and keys do not belong into logs.
     String text = command + ": " + reply.text().split(", with args beginning with", 2)[0];
-    boolean later = LATER.contains(reply.text().split(" ", 2)[0]) || reply.text().contains("max number of clients");
+    boolean later = LATER.contains(reply.code()) || reply.text().contains("max number of clients");
     return later ? new OutageException(text, null, false) : new MistakeException(text, null);
   }
 

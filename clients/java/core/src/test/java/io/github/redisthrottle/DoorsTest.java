@@ -113,13 +113,37 @@ class DoorsTest {
     }
   }
 
+  private static final Map<String, Function<String, Connection>> DRIVERS =
+      Map.of(
+          "Jedis", uri -> JedisConnection.of(URI.create(uri), Duration.ofSeconds(30)),
+          "Lettuce", uri -> LettuceConnection.of(RedisURI.create(uri), Duration.ofSeconds(30)));
+
+  /** Redis 7.0 puts ERR before what a script has met. */
+  @TestFactory
+  Stream<DynamicTest> aServerThatBecameAReplicaIsAnOutageAlsoForAScript() {
+    return DRIVERS.entrySet().stream().map(driver -> DynamicTest.dynamicTest(driver.getKey(), () -> becomesAReplica(driver.getValue())));
+  }
+
+  private static void becomesAReplica(Function<String, Connection> driver) {
+    try (Server server = Server.plain();
+        Jedis jedis = server.client()) {
+      run(jedis, "ACL", "SETUSER", "app", "on", ">app", "~*", "+@all", "-function|load");
+      try (Limiter limiter = Limiter.over(Remote.over(driver.apply("redis://app:app@127.0.0.1:" + server.port), Commands.AUTO))) {
+        assertEquals(4, limiter.limit("k", QUOTA).remaining());
+        jedis.replicaof("127.0.0.1", 1);
+        for (int i = 0; i < 2; i++) {
+          OutageException outage = assertThrows(OutageException.class, () -> limiter.limit("k", QUOTA));
+          assertTrue(outage.getMessage().contains("READONLY"), outage::getMessage);
+        }
+        jedis.replicaofNoOne();
+        assertEquals(3, limiter.limit("k", QUOTA).remaining());
+      }
+    }
+  }
+
   @TestFactory
   Stream<DynamicTest> bothDriversReplaceAnOlderLibraryInOneTransactionOrNotAtAll() {
-    Map<String, Function<String, Connection>> drivers =
-        Map.of(
-            "Jedis", uri -> JedisConnection.of(URI.create(uri), Duration.ofSeconds(30)),
-            "Lettuce", uri -> LettuceConnection.of(RedisURI.create(uri), Duration.ofSeconds(30)));
-    return drivers.entrySet().stream()
+    return DRIVERS.entrySet().stream()
         .flatMap(
             driver ->
                 Stream.of("", "-multi", "-function|load", "-function|delete")

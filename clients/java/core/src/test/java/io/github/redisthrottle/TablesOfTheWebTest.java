@@ -114,6 +114,23 @@ class TablesOfTheWebTest {
   }
 
   @Test
+  void errorsHaveTheCodesOfAllLanguages() throws IOException {
+    JsonNode codes = table("undecided.json").get("codes");
+    State.Draft draft = State.of("k");
+    draft.limited = true;
+    Map<String, ThrottleException> errors =
+        Map.of(
+            "outage", new OutageException("", null),
+            "overload", new OverloadException("", null),
+            "mistake", new MistakeException("", null),
+            "limited", new LimitedException((Result.Denied) draft.done()),
+            "lease lost", new LeaseLostException("", null),
+            "interrupted", new CallInterruptedException("", null));
+    assertEquals(codes.size(), errors.size());
+    errors.forEach((name, error) -> assertEquals(codes.get(name).asText(), error.code(), name));
+  }
+
+  @Test
   void theProblemNamesTheLimitThatDenied() {
     List<List<Limit>> limits = List.of(Limits.parse("RATE 5/s; FIXED 10/d NAME daily"));
     State.Draft draft = State.of("k");

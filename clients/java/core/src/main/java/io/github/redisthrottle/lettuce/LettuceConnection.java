@@ -177,7 +177,7 @@ public final class LettuceConnection implements Connection {
           } else if (cluster != null && left > 0 && (reply.text().startsWith("MOVED ") || reply.text().startsWith("ASK "))) {
             redirected(command, how, left - 1, reply.text(), result);
           } else {
-            if (reply.text().startsWith("READONLY")) {
+            if (reply.code().equals("READONLY")) {
               node.drop(); // a Sentinel may have promoted another one
             }
             result.complete(reply);
