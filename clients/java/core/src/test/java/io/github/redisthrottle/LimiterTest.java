@@ -8,8 +8,11 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.github.redisthrottle.lettuce.LettuceConnection;
 import io.github.redisthrottle.testing.Clients;
 import io.github.redisthrottle.testing.Server;
+import java.io.PrintWriter;
+import java.io.StringWriter;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
@@ -20,6 +23,7 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.ValueSource;
 import redis.clients.jedis.Jedis;
 
 class LimiterTest {
@@ -205,5 +209,15 @@ class LimiterTest {
       plain.launch();
       Server.await("it is connected again", () -> assertThrows(ThrottleException.class, () -> limiter.limit("k", limit)) instanceof MistakeException);
     }
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = {"redis://:se/cret@127.0.0.1:1", "redis://:se cret@127.0.0.1:1", "redis://:se[cret@127.0.0.1:1", "redis://:se%cret@127.0.0.1:1", "secret"})
+  void anAddressThatIsNoneIsRefusedWithoutItsPassword(String uri) {
+    IllegalArgumentException refused = assertThrows(IllegalArgumentException.class, () -> LettuceConnection.of(uri));
+    StringWriter told = new StringWriter();
+    refused.printStackTrace(new PrintWriter(told));
+    assertTrue(refused.getMessage().startsWith("uri is none of Redis"), refused::getMessage);
+    assertFalse(told.toString().contains("cret@") || told.toString().contains("secret"), told::toString);
   }
 }

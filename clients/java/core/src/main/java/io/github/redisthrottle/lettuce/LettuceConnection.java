@@ -55,7 +55,14 @@ public final class LettuceConnection implements Connection {
 
   /** Connects to a server, or to the master that a Sentinel names: redis://, rediss://, redis-sentinel:// and so on. */
   public static LettuceConnection of(String uri) {
-    return of(RedisURI.create(uri), TIMEOUT);
+    RedisURI parsed;
+    try {
+      parsed = RedisURI.create(uri);
+    } catch (IllegalArgumentException e) { // without its text, which may have the password
+      throw new IllegalArgumentException(
+          "uri is none of Redis, such as redis://127.0.0.1:6379 or rediss://user:password@host:6379; in a user or password, / is %2F, ? is %3F, # is %23");
+    }
+    return of(parsed, TIMEOUT);
   }
 
   /**
