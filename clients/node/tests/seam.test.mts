@@ -5,7 +5,7 @@ import { createRequire } from 'node:module'
 import path from 'node:path'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import { Redis } from 'ioredis'
-import { LeaseLostError, LimitedError, Limiter, makeResult, OutageError, rate, type Result, slots, window } from 'redis-throttle'
+import { fixed, LeaseLostError, LimitedError, Limiter, makeResult, OutageError, rate, type Result, slots, window } from 'redis-throttle'
 import { noting } from './noting.mjs'
 import { packageFolder, Server, until } from './servers.mjs'
 
@@ -154,12 +154,13 @@ describe('an admission', () => {
   })
 
   test('charges no shadow that was not charged', async () => {
-    const shadowed = { '{7}:tokens': [rate(1000, '1h', { take: 10 }), rate(20, '2h', { take: 30, shadow: true })], '{7}:running': slots(1, '1h') }
+    const shadowed = { '{7}:tokens': [rate(1000, '1h', { take: 10 }), fixed(20, '1d', { take: 30, shadow: true })], '{7}:running': slots(1, '1h') }
+    await limiter.limit('{7}:tokens', fixed(20, '1d', { take: 12, shadow: true }))
     const admission = await limiter.admit(shadowed)
     assert.equal(admission.result.shadowed, true)
     assert.equal(await admission.settle({ '{7}:tokens': 15 }), true)
     const { each } = await limiter.peek('{7}:tokens', shadowed['{7}:tokens'], { cost: 0, each: true })
-    assert.deepEqual(each.map(({ remaining }) => remaining), [985, 20])
+    assert.deepEqual(each.map(({ remaining }) => remaining), [985, 8])
   })
 })
 

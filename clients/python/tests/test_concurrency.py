@@ -209,15 +209,18 @@ def test_a_websocket_holds_its_slot_while_it_is_open(server: Server) -> None:
         await send({"type": "websocket.close"})
 
     holds: list[int] = []
+    closed = threading.Event()
 
     async def limited(scope: Any, receive: Any, send: Any) -> None:
         async with AsyncLimiter.from_url(server.url) as limiter:  # of the loop of this connection
             await asgi.Concurrency(app, limiter, 1, key=lambda scope: "socket")(scope, receive, send)
+        closed.set()
 
     client = TestClient(limited)
     with client.websocket_connect("/") as socket:
         holds.append(server.do("ZCARD", "socket"))
         socket.send_text("end")
+        assert closed.wait(PATIENCE)  # the client cancels what is left at its end
     await_true(lambda: server.do("EXISTS", "socket") == 0, "the slot is free")
     assert holds == [1]
 

@@ -16,7 +16,7 @@ import pytest
 import redis
 
 from forks import ended_well, forked
-from redis_throttle import Lease, LeaseLostError, LimitedError, Limiter, OutageError, Slots, rate
+from redis_throttle import Lease, LeaseLostError, LimitedError, Limiter, OutageError, Slots, fixed, rate
 from redis_throttle._held import lease as lease_module
 from redis_throttle._server.pool import pool_arguments
 from redis_throttle.asyncio import Limiter as AsyncLimiter
@@ -348,6 +348,18 @@ def test_a_settlement_that_meets_an_outage_is_repeated_for_so_long(own_server: S
                 limiter.settle(end, id="a", repeat="5m")
         await_true(lambda: own_server.do("EXISTS", "{k}:slots") == 0, "the slot is free", patience=20)
         assert limiter.peek("{k}:tokens", rate(1000, "365d")).remaining == 800
+
+
+def test_a_shadow_that_was_not_charged_is_not_settled(server: Server) -> None:
+    tried, over = fixed(20, "1d", take=5, shadow=True), fixed(20, "1h", take=30, shadow=True)
+    keys: dict[str, Any] = {"{s}:units": [rate(1000, "365d", take=10), tried, over], "{s}:slots": Slots(1, "5m")}
+    with Limiter.from_url(server.url) as limiter:
+        limiter.limit("{s}:units", over.replace(take=12))
+        with limiter.admit(keys) as admission:
+            assert admission.result is not None
+            assert admission.result.shadowed
+            admission.used("{s}:units", 15)
+        assert [each.remaining for each in limiter.peek("{s}:units", *keys["{s}:units"], cost=0, each=True).each] == [985, 5, 8]
 
 
 async def test_so_is_one_of_asyncio_settled(own_server: Server) -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import limits
@@ -17,10 +18,10 @@ from limits.storage import storage_from_string
 from limits.strategies import STRATEGIES
 from starlette.requests import Request
 
-import redis_throttle.limits  # noqa: F401 registers the storage
 from boundary import around_a_boundary, most_within
 from redis_throttle import OutageError
 from redis_throttle._seam.errors import LeftAloneError
+from redis_throttle.limits import ThrottleStorage
 from servers import PATIENCE, ROOT, Cluster, Server, await_true
 
 CONFORMANCE = '''
@@ -77,6 +78,22 @@ def test_conformance_of_limits(server: Server, tmp_path: pathlib.Path) -> None:
     assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
     assert " passed" in ran.stdout
     assert " failed" not in ran.stdout
+
+
+@pytest.fixture(autouse=True)
+def _closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Close the storages that a test makes: one that is thrown away leaves its connections to some later test."""
+    made: list[ThrottleStorage] = []
+    init = ThrottleStorage.__init__
+
+    def noted(self: ThrottleStorage, *args: Any, **options: Any) -> None:
+        init(self, *args, **options)
+        made.append(self)
+
+    monkeypatch.setattr(ThrottleStorage, "__init__", noted)
+    yield
+    for storage in made:
+        storage.limiter.close()
 
 
 def hits(server: Server, strategy: str, item: str, n: int) -> list[bool]:
@@ -425,6 +442,8 @@ async def test_an_option_says_what_the_server_is_sent(own_server: Server, scheme
     kinds: Any = limits.aio.strategies.STRATEGIES if scheme.startswith("async") else STRATEGIES
     hit = kinds["moving-window"](storage).hit(limits.parse("10/hour"), "user")
     assert (await hit if scheme.startswith("async") else hit)
+    if scheme.startswith("async"):
+        await storage.limiter.close()
     sent = own_server.do("INFO", "commandstats")
     assert "cmdstat_fcall" in sent
     assert "cmdstat_cl.limit" not in sent

@@ -11,7 +11,7 @@ from typing import Protocol
 from .._seam.call import Call, Holdings, Key, many, pairs_of
 from .._seam.duration import seconds
 from .._seam.errors import LeaseLostError, OutageError, OverloadError, may_have_run
-from .._seam.limit import Slots
+from .._seam.limit import Slots, as_limits
 from .._seam.result import Result
 from .later import AsyncLater, Later, may_repeat
 
@@ -30,9 +30,13 @@ class _Taken:
         pairs = pairs_of(keys)
         if not any(isinstance(what, Slots) for _, what in pairs):
             raise ValueError("keys: an admission needs Slots, such as Slots(4, '1m'): without any, limit_all takes units of several keys")
-        self._call = many("limit", pairs, cost=cost, charge="strict" if strict else None, id=self.id)
+        shadows = any(limit.shadow for _, what in pairs if not isinstance(what, Slots) for limit in as_limits(what, "keys"))
+        # Whether a shadow was charged says only its own result.
+        self._call = many("limit", pairs, cost=cost, charge="strict" if strict else None, id=self.id, each=shadows)
         self._lasts = max(seconds(key.ttl, "ttl") for key in self._call.keys if key.ttl is not None)
         self._used: dict[str, tuple[int, ...]] = {}
+        self._uncharged: set[tuple[int, int]] = set()
+        """The places of shadows that the call exceeded, and so was not charged for."""
         self._held = False
 
     def used(self, key: str, *units: int) -> None:
@@ -57,13 +61,16 @@ class _Taken:
 
     def _settled(self, used: dict[str, tuple[int, ...]]) -> Call:
         keys = []
-        for key in self._call.keys:
+        for index, key in enumerate(self._call.keys):
             if key.leased:
                 keys.append(Key(key.name, leased=True))
             elif key.name in used:
-                pairs = zip(key.limits, used[key.name], strict=True)
-                keys.append(Key(key.name, tuple(
-                    replace(limit, take=self._call.cost if limit.take is None else limit.take, used=units, spare=0) for limit, units in pairs)))
+                limits = []
+                for rule, (limit, units) in enumerate(zip(key.limits, used[key.name], strict=True)):
+                    taken = self._call.cost if limit.take is None else limit.take
+                    taken, units = (0, 0) if (index, rule) in self._uncharged else (taken, units)
+                    limits.append(replace(limit, take=taken, used=units, spare=0))
+                keys.append(Key(key.name, tuple(limits)))
         return Call("settle", tuple(keys), id=self.id, several=True)
 
     def _taking(self) -> None:
@@ -72,6 +79,7 @@ class _Taken:
 
     def _took(self, result: Result) -> None:
         self.result = result.raise_if_limited()
+        self._uncharged = {(each.key_index, each.rule) for each in result.each if each.limited}
         self._held = result.by != "policy"  # of which no server knows
         self._lapses = math.inf if not self._held else time.monotonic() + self._lasts
 

@@ -49,14 +49,16 @@ public final class Admission implements AutoCloseable {
       throw new IllegalArgumentException("keys: an admission needs slots, such as Slots.of(4, ofMinutes(1)): limitAll takes units alone");
     }
     limiter.later().forget(call.id());
+    // Whether a shadow was charged says only its own result.
+    boolean shadows = call.keys().stream().flatMap(key -> key.limits().stream()).anyMatch(Limit::isShadow);
     CompletableFuture<Admission> admission =
-        Stages.map(limiter.decide(call), result -> new Admission(limiter, call, result.orThrow()));
+        Stages.map(limiter.decide(shadows ? call.each() : call), result -> new Admission(limiter, call, result.orThrow()));
     admission.whenComplete(
         (taken, error) -> {
           if (error != null && !(error instanceof LimitedException) && Errors.mayHaveRun(error)) {
             Map<String, List<Long>> nothing = new HashMap<>();
             call.keys().forEach(key -> nothing.put(key.name(), key.limits().stream().map(limit -> 0L).toList()));
-            limiter.later().add(settlement(call, nothing), lasts(call) + STALE_NS, 2);
+            limiter.later().add(settlement(call, nothing, List.of()), lasts(call) + STALE_NS, 2);
           }
         });
     return admission;
@@ -119,7 +121,7 @@ public final class Admission implements AutoCloseable {
     if (!held.compareAndSet(true, false)) {
       return CompletableFuture.completedFuture(true);
     }
-    Call settlement = settlement(call, used);
+    Call settlement = settlement(call, used, result.each());
     return limiter
         .decide(settlement)
         .handle(
@@ -136,17 +138,22 @@ public final class Admission implements AutoCloseable {
             });
   }
 
-  private static Call settlement(Call call, Map<String, List<Long>> used) {
+  /** Returns the call that settles an admission. A shadow that it exceeded was not charged: {@code each} says so. */
+  private static Call settlement(Call call, Map<String, List<Long>> used, List<Result> each) {
     List<Key> keys = new ArrayList<>();
-    for (Key key : call.keys()) {
+    for (int k = 0; k < call.keys().size(); k++) {
+      Key key = call.keys().get(k);
+      int index = k;
       List<Long> units = used.get(key.name());
       if (key.leased()) {
         keys.add(new Key(key.name(), List.of(), 0, null, true));
       } else if (units != null) {
         List<Limit> limits = new ArrayList<>();
         for (int i = 0; i < units.size(); i++) {
-          Limit limit = key.limits().get(i);
-          limits.add(limit.withoutSpare().take(limit.takenAt(call.cost())).used(units.get(i)));
+          Limit limit = key.limits().get(i).withoutSpare();
+          int rule = i;
+          boolean charged = each.stream().noneMatch(one -> one.limited() && one.keyIndex() == index && one.rule() == rule);
+          limits.add(charged ? limit.take(limit.takenAt(call.cost())).used(units.get(i)) : limit.take(0).used(0));
         }
         keys.add(Key.of(key.name(), limits));
       }

@@ -14,6 +14,7 @@ import io.github.redisthrottle.testing.Server;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.time.Duration;
+import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
@@ -193,6 +194,23 @@ class LimiterTest {
       Admission lost = limiter.admit(keys);
       assertTrue(limiter.settle(Keys.of("{7}:t", tokens.take(1200).used(0)).andSlots("{7}:r"), lost.id()));
       assertThrows(LeaseLostException.class, lost::close);
+    }
+  }
+
+  @ParameterizedTest
+  @EnumSource
+  void aShadowThatWasNotChargedIsNotSettled(Clients client) {
+    Limit tried = fixed(20, Duration.ofDays(1)).shadow();
+    Limit over = fixed(20, Duration.ofHours(1)).shadow();
+    try (Limiter limiter = limiter(client)) {
+      Keys keys = Keys.of("{7}:s", fixed(1000, Duration.ofDays(7)).take(10), tried.take(5), over.take(30)).and("{7}:sr", Slots.of(1, Duration.ofMinutes(1)));
+      limiter.limit("{7}:s", over.take(12));
+      try (Admission admission = limiter.admit(keys)) {
+        assertTrue(admission.result().shadowed().isPresent());
+        admission.used("{7}:s", 15);
+      }
+      Call look = Call.peek("{7}:s", fixed(1000, Duration.ofDays(7)), tried, over).cost(0).each();
+      assertEquals(List.of(985L, 5L, 8L), limiter.ask(look).each().stream().map(Result::remaining).toList());
     }
   }
 
