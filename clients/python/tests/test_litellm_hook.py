@@ -70,6 +70,19 @@ def test_options_are_checked_at_construction(options: dict[str, Any], says: str)
         ThrottleHook(NOWHERE, **{"requests": rate(5, "1m"), **options})
 
 
+async def test_tokens_on_trial_that_were_not_charged_are_not_settled(server: Server) -> None:
+    tokens = rate(1000, "365d", shadow=True)
+    hook = ThrottleHook(server.url, tokens=tokens, by=lambda user, data: "ann")
+    key = "{llm:ann}:tokens"
+    await hook.limiter.limit(key, tokens, cost=600)
+    data: dict[str, Any] = {"messages": [{"role": "user", "content": "hello"}], "max_tokens": 5000}
+    await hook.async_pre_call_hook(None, None, data, "completion")
+    await hook.async_log_success_event({"litellm_params": {"metadata": data["metadata"]}}, {"usage": {"total_tokens": 100}}, None, None)
+    assert server.do("EXISTS", "{llm:ann}:slots") == 0, "it is settled"
+    assert (await hook.limiter.peek(key, tokens)).remaining == 400
+    await hook.limiter.close()
+
+
 async def test_a_settlement_that_meets_overload_is_tried_again(server: Server) -> None:
     """Another user of the pool has all of its connections when the response is there."""
     async with Limiter.from_url(server.url, options={"max_connections": 1}) as limiter:

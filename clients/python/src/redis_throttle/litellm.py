@@ -126,7 +126,9 @@ class ThrottleHook(CustomLogger):
             tag = f"{{{self.prefix}:{self.by(user_api_key_dict, data)}}}"
             admission: dict[str, Any] = {"tag": tag, "id": uuid.uuid4().hex, "estimate": self.estimate(data) if self.tokens else 0}
             keys = self._keys(admission, None)
-            result = await self.limiter.decide(many("limit", keys, id=admission["id"] if self.slots is not None else ""))
+            # Whether a shadow was charged says only its own result.
+            each = self.tokens is not None and self.tokens.shadow
+            result = await self.limiter.decide(many("limit", keys, id=admission["id"] if self.slots is not None else "", each=each))
         except HTTPException:
             raise
         except Exception as error:
@@ -141,6 +143,7 @@ class ThrottleHook(CustomLogger):
             what = result.key.rpartition(":")[2]
             raise HTTPException(429, f"the limit of {what} is reached", dict(retry_after_fields(result.retry_after)))
         if self.slots is not None:
+            admission["charged"] = not any(one.limited and one.key == f"{tag}:tokens" for one in result.each)
             for name in ("metadata", "litellm_metadata"):
                 if name == "metadata" or name in data:
                     data[name] = {**(data.get(name) or {}), _FIELD: admission}
@@ -177,7 +180,7 @@ class ThrottleHook(CustomLogger):
         keys: dict[str, Any] = {}
         if self.requests is not None and used is None:
             keys[f"{tag}:requests"] = self.requests
-        if self.tokens is not None:
+        if self.tokens is not None and (used is None or admission["charged"]):
             keys[f"{tag}:tokens"] = self.tokens.replace(take=admission["estimate"], used=used)
         if self.slots is not None:
             keys[f"{tag}:slots"] = Slots(self.slots, self.ttl)
