@@ -71,14 +71,6 @@ func (l *Line) Counted() (waited, left int64) {
 	return l.s.InfoInt("throttle", "throttle_waited") - l.waitedBefore, l.s.InfoInt("throttle", "throttle_wait_left") - l.leftBefore
 }
 
-// RequireMovedUp receives caller i's answer, which must come between the slot of place
-// and the one that it would have had.
-func (l *Line) RequireMovedUp(i, place int) {
-	l.T.Helper()
-	late := l.RequireServed(i, place)
-	assert.Less(l.T, late, l.Slot(i)-l.Slot(place), "caller %d was served when its old slot came", i)
-}
-
 // Limit is the limit that they wait for.
 func (l *Line) Limit() string {
 	return fmt.Sprintf("RATE 1/%dms BURST 1", l.Spacing.Milliseconds())
@@ -277,4 +269,40 @@ func PlaceOf(x naive.Turn) (words string) {
 type Client struct {
 	Conn *resp.Conn
 	ID   int64
+}
+
+// WaysToLeave are how a caller can be made to leave its line before its time. Each receives the answer that the caller then gets.
+var WaysToLeave = map[string]func(t *testing.T, admin *resp.Conn, c Client){
+	"disconnect":     func(t *testing.T, _ *resp.Conn, c Client) { assert.NoError(t, c.Conn.Close()) },
+	"reset":          func(t *testing.T, _ *resp.Conn, c Client) { assert.NoError(t, c.Conn.Reset()) },
+	"CLIENT KILL":    func(t *testing.T, admin *resp.Conn, c Client) { sendAway(t, admin, c, "KILL ID %d") },
+	"CLIENT UNBLOCK": func(t *testing.T, admin *resp.Conn, c Client) { RequireLimited(t, sendAway(t, admin, c, "UNBLOCK %d")) },
+	"CLIENT UNBLOCK TIMEOUT": func(t *testing.T, admin *resp.Conn, c Client) {
+		RequireLimited(t, sendAway(t, admin, c, "UNBLOCK %d TIMEOUT"))
+	},
+	"CLIENT UNBLOCK ERROR": func(t *testing.T, admin *resp.Conn, c Client) {
+		v := ReceiveSoon(t, sendAway(t, admin, c, "UNBLOCK %d ERROR"))
+		assert.True(t, strings.HasPrefix(v.Text, "UNBLOCKED "), "%v", v)
+	},
+}
+
+func sendAway(t *testing.T, admin *resp.Conn, c Client, how string) *resp.Conn {
+	t.Helper()
+	assert.EqualValues(t, 1, Do(t, admin, "CLIENT "+how, c.ID).Int)
+	return c.Conn
+}
+
+// RequireLimited receives the answer to a caller that is limited in its line.
+func RequireLimited(t *testing.T, c *resp.Conn) {
+	t.Helper()
+	v := ReceiveSoon(t, c)
+	require.False(t, v.IsError(), "%v", v)
+	require.EqualValues(t, 1, v.Elems[1].Int, "%v", v)
+}
+
+// NewClient is a new connection to a server.
+func NewClient(t *testing.T, s *server.Server) Client {
+	t.Helper()
+	c := s.Raw()
+	return Client{c, Do(t, c, "CLIENT ID").Int}
 }

@@ -90,7 +90,7 @@ func (f *fairLine) leavesAs(caller uint64, leave, answer, when string) {
 		_, err := c.Conn.ReceiveWithin(kit.Patience)
 		require.Error(f.t, err, "it was cut off")
 	case "limited":
-		requireLimited(f.t, c.Conn)
+		kit.RequireLimited(f.t, c.Conn)
 	default:
 		assert.Contains(f.t, kit.ReceiveSoon(f.t, c.Conn).Text, answer)
 	}
@@ -228,7 +228,7 @@ func TestAFairLineWhenMemoryIsFull(t *testing.T) {
 				require.Equal(t, want, v.Int, call)
 			}
 			gone := f.at(int(next) % 3)
-			f.leaves(gone, 1)
+			f.leaves(gone, "CLIENT UNBLOCK")
 			for _, c := range f.clients {
 				kit.StillWaits(t, c.Conn)
 			}

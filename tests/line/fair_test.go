@@ -71,16 +71,10 @@ func (f *fairLine) joinOn(conn *resp.Conn, x naive.Turn) {
 	f.t.Helper()
 	c := &kit.Client{Conn: conn}
 	c.ID = kit.Do(f.t, c.Conn, "CLIENT ID").Int
-	f.send(c.Conn, f.call(x.Caller)+" TIMEOUT 0"+kit.PlaceOf(x))
+	kit.Send(f.t, c.Conn, f.call(x.Caller)+" TIMEOUT 0"+kit.PlaceOf(x))
 	f.order.Join(x)
 	f.clients[x.Caller] = c
 	f.await()
-}
-
-func (f *fairLine) send(c *resp.Conn, call string) {
-	f.t.Helper()
-	require.NoError(f.t, c.Send(strings.Fields(call)...))
-	require.NoError(f.t, c.Flush())
 }
 
 func (f *fairLine) await() {
@@ -118,22 +112,12 @@ func (f *fairLine) requireLetIn() naive.Turn {
 	return x
 }
 
-// leaves has a caller leave the line in one of three ways.
-func (f *fairLine) leaves(caller uint64, how int) {
+// leaves has a caller leave the line.
+func (f *fairLine) leaves(caller uint64, how string) {
 	f.t.Helper()
-	c := f.clients[caller]
 	f.order.Drop(caller)
+	kit.WaysToLeave[how](f.t, f.admin, *f.clients[caller])
 	delete(f.clients, caller)
-	switch how {
-	case 0:
-		require.NoError(f.t, c.Conn.Close())
-	case 1:
-		require.EqualValues(f.t, 1, kit.Do(f.t, f.admin, "CLIENT UNBLOCK %d", c.ID).Int)
-		requireLimited(f.t, c.Conn)
-	default:
-		require.EqualValues(f.t, 1, kit.Do(f.t, f.admin, "CLIENT UNBLOCK %d ERROR", c.ID).Int)
-		assert.Contains(f.t, kit.ReceiveSoon(f.t, c.Conn).Text, "UNBLOCKED")
-	}
 	f.await()
 }
 
@@ -173,11 +157,11 @@ func (f *fairLine) takeTurns(r *rand.Rand, steps int) {
 			}
 		case step == 8:
 			all := f.order.All()
-			f.leaves(all[r.IntN(len(all))].Caller, r.IntN(3))
+			f.leaves(all[r.IntN(len(all))].Caller, []string{"disconnect", "CLIENT UNBLOCK", "CLIENT UNBLOCK ERROR"}[r.IntN(3)])
 		default: // its time is over while it stands among the others
 			c := f.s.Raw()
-			f.send(c, f.call(x.Caller)+" TIMEOUT 1ms"+kit.PlaceOf(x))
-			requireLimited(f.t, c)
+			kit.Send(f.t, c, f.call(x.Caller)+" TIMEOUT 1ms"+kit.PlaceOf(x))
+			kit.RequireLimited(f.t, c)
 			f.order.Join(x) // the weight of its group stays
 			f.order.Drop(x.Caller)
 		}
@@ -224,24 +208,6 @@ func (f *fairLine) requireGroups() {
 	if _, ok := f.order.First(); ok {
 		require.Len(f.t, kit.Do(f.t, f.admin, "CL.LEASES k COUNT 1").Elems[9].Elems, 1)
 	}
-}
-
-// CL.LEASES shows groups as maps in RESP3, and as names and values in RESP2.
-func TestGroupsAreMapsInRESP3(t *testing.T) {
-	t.Parallel()
-	f := newFairLine(t, kit.StartCheckBuild(t), true)
-	f.join(naive.Turn{Caller: 1, Group: "a", Priority: -7, Weight: 3})
-	for protocol, kind := range map[string]resp.Kind{"2": resp.Array, "3": resp.Map} {
-		kit.Do(t, f.admin, "HELLO %s", protocol)
-		v := kit.Do(t, f.admin, "CL.LEASES k")
-		assert.Equal(t, kind, v.Kind)
-		require.Len(t, v.Elems, 10)
-		row := v.Elems[9].Elems[0]
-		assert.Equal(t, kind, row.Kind)
-		assert.Equal(t, []any{"a", int64(-7), int64(1), int64(3)}, []any{row.Elems[1].Text, row.Elems[3].Int, row.Elems[5].Int, row.Elems[7].Int})
-	}
-	kit.Do(t, f.admin, "HELLO 2")
-	f.letIn()
 }
 
 // Between a release and the turn of the event loop in which the line goes on, a new call gets the slot exactly if it comes before all that wait.
@@ -324,7 +290,7 @@ func TestTenThousandJobsDelayAnotherTenantByOneSlot(t *testing.T) {
 			for i := range jobs {
 				c := &kit.Client{Conn: f.s.Raw()}
 				x := naive.Turn{Caller: uint64(i + 1), Group: groups[0]}
-				f.send(c.Conn, f.call(x.Caller)+" TIMEOUT 1h"+kit.PlaceOf(x))
+				kit.Send(f.t, c.Conn, f.call(x.Caller)+" TIMEOUT 1h"+kit.PlaceOf(x))
 				f.clients[x.Caller] = c
 				if i == 0 { // the server takes new connections in any order
 					kit.AwaitField(t, f.admin, "leases_waiting", 1)
@@ -334,7 +300,7 @@ func TestTenThousandJobsDelayAnotherTenantByOneSlot(t *testing.T) {
 			others := [2]*resp.Conn{f.s.Raw(), f.s.Raw()}
 			for i, c := range others {
 				x := naive.Turn{Caller: uint64(jobs + 1 + i), Group: groups[1]}
-				f.send(c, f.call(x.Caller)+" TIMEOUT 1h"+kit.PlaceOf(x))
+				kit.Send(f.t, c, f.call(x.Caller)+" TIMEOUT 1h"+kit.PlaceOf(x))
 				kit.AwaitField(t, f.admin, "leases_waiting", jobs+1+i)
 			}
 			var slots [2]int

@@ -49,12 +49,15 @@ func TestEveryCallerIsAnsweredOnceBesideIOThreads(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			const callers = 24
+			const callers, drivers = 24, 8
 			c := churn{
 				t: t, s: kit.StartCheckBuild(t, server.Config("io-threads 2"), server.Config("io-threads-do-reads yes")),
 				wait: kind.wait, giveBack: kind.giveBack, deadline: time.Now().Add(size.Of(1500*time.Millisecond, 30*time.Second)),
 				ids: make([]atomic.Int64, callers+kind.victims),
 			}
+			admin := c.s.Raw()
+			connected := func() int64 { return c.s.InfoInt("clients", "connected_clients") }
+			before := connected()
 			for i := range c.ids {
 				if i < callers {
 					c.start(func() error { return c.call(i) })
@@ -63,7 +66,7 @@ func TestEveryCallerIsAnsweredOnceBesideIOThreads(t *testing.T) {
 				}
 			}
 			random := chance.New(t)
-			for range 8 {
+			for range drivers {
 				seed := random.Uint64()
 				c.start(func() error { return c.drive(callers, rand.New(rand.NewPCG(seed, 0))) })
 			}
@@ -72,7 +75,8 @@ func TestEveryCallerIsAnsweredOnceBesideIOThreads(t *testing.T) {
 			t.Logf("%d let in, %d sent away, %d unblocked, %d killed", c.letIn.Load(), c.sentAway.Load(), c.unblocked.Load(), c.killed.Load())
 			assert.Positive(t, c.letIn.Load())
 			assert.Positive(t, c.unblocked.Load())
-			admin := c.s.Raw()
+			// A call that was on its way when its client left comes before the end of the connection.
+			require.Eventually(t, func() bool { return connected() == before+callers+drivers }, kit.Patience, kit.Tick)
 			require.Eventually(t, func() bool { return c.s.InfoInt("clients", "blocked_clients") == 0 }, kit.Patience, kit.Tick)
 			kit.AwaitField(t, admin, "waiting", 0)
 			kit.AwaitField(t, admin, "leases_waiting", 0)

@@ -11,7 +11,6 @@ import (
 
 	"redis-throttle/internal/size"
 	"redis-throttle/tests/kit"
-	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
 
@@ -59,7 +58,7 @@ func TestLongWordsAreNotKept(t *testing.T) {
 						require.NoError(t, waiter.Flush())
 						kit.AwaitField(t, admin, test.field, 1)
 						kit.Do(t, admin, "CLIENT UNBLOCK %d", id)
-						requireLimited(t, waiter)
+						kit.RequireLimited(t, waiter)
 					}
 					if i%50 == 0 {
 						kit.Do(t, admin, "FLUSHALL SYNC")
@@ -79,67 +78,5 @@ func TestLongWordsAreNotKept(t *testing.T) {
 			assert.Less(t, after-before, bound, "what %d MB of words leave behind", calls*length>>20)
 			assert.Less(t, before, int64(80<<20))
 		})
-	}
-}
-
-func requireLimited(t *testing.T, c *resp.Conn) {
-	t.Helper()
-	v := kit.ReceiveSoon(t, c)
-	require.False(t, v.IsError(), "%v", v)
-	require.EqualValues(t, 1, v.Elems[1].Int)
-}
-
-// The empty string is a name as any other.
-func TestAKeyWithoutANameHasALine(t *testing.T) {
-	t.Parallel()
-	for name, kind := range kit.WaitsInTurn {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := server.Start(t)
-			admin, waiting := s.Raw(), s.Raw()
-			call := func(text string) []string {
-				words := strings.Fields(text)
-				words[1] = ""
-				return words
-			}
-			_, err := admin.Do(call(kind.Take)...)
-			require.NoError(t, err)
-			require.NoError(t, waiting.Send(call(kind.Wait)...))
-			require.NoError(t, waiting.Flush())
-			kit.AwaitField(t, admin, kind.Field, 1)
-			_, err = admin.Do(call(kind.GiveBack)...)
-			require.NoError(t, err)
-			assert.False(t, kit.ReceiveSoon(t, waiting).IsError())
-			kit.AwaitField(t, admin, kind.Field, 0)
-		})
-	}
-}
-
-// A caller whose time is over in line was limited, on a key of its database.
-func TestCallersThatAreLimitedInLineAreCountedInTheirDatabase(t *testing.T) {
-	t.Parallel()
-	for name, kind := range kit.WaitsInTurn {
-		for _, isUnblocked := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, unblocked %t", name, isUnblocked), func(t *testing.T) {
-				t.Parallel()
-				s := server.Start(t, server.ModuleArgs("top", "10"))
-				admin, waiting := s.Raw(), s.Raw()
-				kit.Do(t, admin, "SELECT 3")
-				kit.Do(t, admin, "%s", kind.Take)
-				kit.Do(t, waiting, "SELECT 3")
-				id := kit.Do(t, waiting, "CLIENT ID").Int
-				if isUnblocked {
-					kind.WaitAs(t, s, waiting, 1)
-					require.EqualValues(t, 1, kit.Do(t, admin, "CLIENT UNBLOCK %d", id).Int)
-					assert.False(t, kit.ReceiveSoon(t, waiting).IsError())
-				} else {
-					kit.Do(t, waiting, "%s", strings.Replace(kind.Wait, "TIMEOUT 0", "TIMEOUT 1ms", 1))
-				}
-				rows := kit.Do(t, admin, "CL.TOP").Elems
-				require.Len(t, rows, 1)
-				assert.Equal(t, "k", rows[0].Elems[1].Text)
-				assert.EqualValues(t, 3, rows[0].Elems[3].Int, "the database")
-			})
-		}
 	}
 }

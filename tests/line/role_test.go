@@ -32,13 +32,14 @@ func TestCallersLeaveTheLineOfAServerThatBecomesAReplica(t *testing.T) {
 					next := server.Start(t, topology.QuietLinks(), server.ReplicaOf(old))
 					topology.AwaitReplicas(t, old, next)
 					admin := old.Raw()
-					require.False(t, kit.Do(t, admin, "%s", kind.Take).IsError())
+					kit.MustDoAll(t, admin, kind.Take)
 					first, second := old.Raw(), old.Raw()
 					if redirect {
 						require.False(t, kit.Do(t, first, "CLIENT CAPA redirect").IsError())
 					}
 					kind.WaitAs(t, old, first, 1)
 					kind.WaitAs(t, old, second, 2)
+					taken := old.MustDo("DUMP", "k").String()
 					if how == "FAILOVER" {
 						require.False(t, kit.Do(t, admin, "FAILOVER").IsError())
 					} else {
@@ -53,6 +54,14 @@ func TestCallersLeaveTheLineOfAServerThatBecomesAReplica(t *testing.T) {
 					assert.Zero(t, old.InfoInt("clients", "blocked_clients"))
 					if name != "lease" {
 						assert.EqualValues(t, 2, old.InfoInt("throttle", "throttle_wait_left"))
+					}
+					if how == "REPLICAOF" {
+						next.MustDo("REPLICAOF", "NO", "ONE")
+					}
+					topology.AwaitRole(t, next, "master")
+					topology.AwaitReplicas(t, next, old)
+					for _, s := range []*server.Server{next, old} {
+						assert.Equal(t, taken, s.MustDo("DUMP", "k").String(), "nobody has given a slot back")
 					}
 				})
 			}

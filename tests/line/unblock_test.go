@@ -2,6 +2,7 @@ package line_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,27 +57,34 @@ func sendAwayInTheMiddle(t *testing.T, s *server.Server, kind kit.KindOfWait, ho
 	require.Eventually(t, func() bool { return s.InfoInt("clients", "blocked_clients") == 0 }, kit.Patience, kit.Tick)
 }
 
-// A caller in turn that CLIENT UNBLOCK sends away was limited, and listeners hear so.
-func TestACallerThatIsUnblockedWasLimited(t *testing.T) {
+// A caller in turn whose time is over, or that CLIENT UNBLOCK sends away, was limited on a key of its database. Listeners hear so, and CL.TOP counts it.
+func TestACallerThatGivesUpWasLimitedInItsDatabase(t *testing.T) {
 	t.Parallel()
 	for name, kind := range kit.WaitsInTurn {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := server.Start(t, server.Config("notify-keyspace-events Ed"))
-			admin, waiting, listener := s.Raw(), s.Raw(), s.Raw()
-			kit.Do(t, admin, "SELECT 3")
-			kit.Do(t, admin, "%s", kind.Take)
-			kit.Do(t, waiting, "SELECT 3")
-			id := kit.Do(t, waiting, "CLIENT ID").Int
-			kind.WaitAs(t, s, waiting, 1)
-			kit.Do(t, listener, "PSUBSCRIBE __keyevent@*__:*")
-			kit.Do(t, admin, "SELECT 0")
-			require.EqualValues(t, 1, kit.Do(t, admin, "CLIENT UNBLOCK %d", id).Int)
-			kit.ReceiveSoon(t, waiting)
-			event := kit.ReceiveSoon(t, listener)
-			require.Len(t, event.Elems, 4, "%v", event)
-			assert.Equal(t, []string{"__keyevent@3__:limited", "k"}, []string{event.Elems[2].Text, event.Elems[3].Text})
-		})
+		for _, isUnblocked := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, unblocked %t", name, isUnblocked), func(t *testing.T) {
+				t.Parallel()
+				s := server.Start(t, server.Config("notify-keyspace-events Ed"), server.ModuleArgs("top", "10"))
+				admin, waiting, listener := s.Raw(), kit.NewClient(t, s), s.Raw()
+				kit.MustDoAll(t, admin, "SELECT 3", kind.Take, "SELECT 0")
+				kit.Do(t, listener, "PSUBSCRIBE __keyevent@*__:*")
+				kit.Do(t, waiting.Conn, "SELECT 3")
+				if isUnblocked {
+					kind.WaitAs(t, s, waiting.Conn, 1)
+					kit.WaysToLeave["CLIENT UNBLOCK"](t, admin, waiting)
+				} else {
+					kit.Send(t, waiting.Conn, strings.Replace(kind.Wait, "TIMEOUT 0", "TIMEOUT 1ms", 1))
+					kit.RequireLimited(t, waiting.Conn)
+				}
+				event := kit.ReceiveSoon(t, listener)
+				require.Len(t, event.Elems, 4, "%v", event)
+				assert.Equal(t, []string{"__keyevent@3__:limited", "k"}, []string{event.Elems[2].Text, event.Elems[3].Text})
+				rows := kit.Do(t, admin, "CL.TOP").Elems
+				require.Len(t, rows, 1)
+				assert.Equal(t, "k", rows[0].Elems[1].Text)
+				assert.EqualValues(t, 3, rows[0].Elems[3].Int, "the database")
+			})
+		}
 	}
 }
 

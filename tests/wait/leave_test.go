@@ -8,54 +8,83 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/clock"
 	"redis-throttle/tests/kit"
+	"redis-throttle/tests/neighbour"
 	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
+	"redis-throttle/tests/topology"
 )
 
-// A caller that goes away gives the slot back, and those behind move up, however it goes.
-func TestThoseBehindMoveUp(t *testing.T) {
+// A caller that leaves, however it does, costs the others nothing: it gives its slot back if it has one, nothing is written if it has none, those behind
+// move up, and it is counted once. Callers of CL.LEASE are counted by what they are told.
+func TestACallerThatLeavesCostsTheOthersNothing(t *testing.T) {
 	t.Parallel()
-	for how, leave := range map[string]func(*kit.Line, int64){
-		"disconnect": func(l *kit.Line, _ int64) { assert.NoError(l.T, l.Conns[1].Close()) },
-		"reset":      func(l *kit.Line, _ int64) { assert.NoError(l.T, l.Conns[1].Reset()) },
-		"CLIENT KILL": func(l *kit.Line, id int64) {
-			assert.EqualValues(l.T, 1, kit.Do(l.T, l.Admin, "CLIENT KILL ID %d", id).Int)
-		},
-		"CLIENT UNBLOCK": func(l *kit.Line, id int64) {
-			assert.EqualValues(l.T, 1, kit.Do(l.T, l.Admin, "CLIENT UNBLOCK %d", id).Int)
-			v, _ := l.Receive(1)
-			a, err := kit.StandingIn(v)
-			assert.NoError(l.T, err)
-			assert.Equal(l.T, []int64{1, 0, 0}, []int64{a.Limited, a.Granted, a.WaitMs})
-		},
-		"CLIENT UNBLOCK TIMEOUT": func(l *kit.Line, id int64) {
-			assert.EqualValues(l.T, 1, kit.Do(l.T, l.Admin, "CLIENT UNBLOCK %d TIMEOUT", id).Int)
-			v, _ := l.Receive(1)
-			_, err := kit.StandingIn(v)
-			assert.NoError(l.T, err)
-		},
-		"CLIENT UNBLOCK ERROR": func(l *kit.Line, id int64) {
-			assert.EqualValues(l.T, 1, kit.Do(l.T, l.Admin, "CLIENT UNBLOCK %d ERROR", id).Int)
-			v, _ := l.Receive(1)
-			assert.True(l.T, strings.HasPrefix(v.Text, "UNBLOCKED "), "%v", v)
-		},
-	} {
-		t.Run(how, func(t *testing.T) {
+	kinds := kit.WaitsOfAllKinds()
+	kinds["window of which it alone needs much"] = kit.KindOfWait{Take: "CL.LIMIT k WINDOW 10/1h COST 8", Wait: "CL.WAIT k WINDOW 10/1h COST 5 TIMEOUT 0", Field: "waiting"}
+	for name, kind := range kinds {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := server.Start(t)
-			l := kit.StandInLine(t, s, 4, 400*time.Millisecond, 2)
-			leave(l, l.IDs[1])
-			l.AwaitWaiting(3)
-			l.RequireServed(0, 0)
-			l.RequireMovedUp(2, 1)
-			l.RequireMovedUp(3, 2)
-			waited, left := l.Counted()
-			assert.Equal(t, []int64{0, 3, 1}, []int64{s.InfoInt("throttle", "throttle_waiting"), waited, left})
-			peek, from, _ := kit.Timed(t, l.Admin, "CL.PEEK key "+l.Limit())
-			a, err := kit.StandingIn(peek[0])
-			require.NoError(t, err)
-			assert.LessOrEqual(t, a.ResetAfterMs, max(0, kit.CeilMs(l.To+int64(l.Slot(3))-from)), "the key holds five units' time, not six'")
+			begin := kit.Noon.UnixNano()
+			c := clock.New(t, begin)
+			w := kit.StartWatched(t, server.Run(c.Program()))
+			c.RequireBy(w.Server)
+			counted := func() []int64 {
+				return []int64{w.InfoInt("throttle", "throttle_waited"), w.InfoInt("throttle", "throttle_wait_left")}
+			}
+			for how, leave := range kit.WaysToLeave {
+				t.Run(how, func(t *testing.T) {
+					c.Set(begin)
+					w.Call(t, "DEL", "k")
+					kit.Do(t, w.Conn, "%s", kind.Take)
+					before, was := w.Traces(t, "k"), counted()
+					first, second := kit.NewClient(t, w.Server), kit.NewClient(t, w.Server)
+					kind.WaitAs(t, w.Server, first.Conn, 1)
+					kit.Send(t, second.Conn, strings.NewReplacer("COST 5 ", "", "ID w", "ID second").Replace(kind.Wait))
+					kit.AwaitField(t, w.Conn, kind.Field, 2)
+					leave(t, w.Conn, first)
+					switch {
+					case name == "rate":
+						kit.AwaitWaiting(t, w.Conn, 1)
+						require.Eventually(t, func() bool {
+							return kit.Ask(t, w.Conn, "CL.PEEK k RATE 1/1h BURST 1").ResetAfterMs == 2*time.Hour.Milliseconds()
+						}, kit.Patience, kit.Tick, "its slot is given back")
+						kit.StillWaits(t, second.Conn)
+						c.Set(begin + int64(time.Hour))
+					case kind.GiveBack != "":
+						kit.AwaitField(t, w.Conn, kind.Field, 1)
+						assert.Equal(t, before, w.Traces(t, "k"), "nothing was written")
+						kit.StillWaits(t, second.Conn)
+						kit.Do(t, w.Conn, "%s", kind.GiveBack)
+					}
+					kit.RequireAdmitted(t, second.Conn)
+					kit.AwaitField(t, w.Conn, kind.Field, 0)
+					want := []int64{was[0] + 1, was[1] + 1}
+					if name == "lease" {
+						want = was
+					}
+					assert.Equal(t, want, counted(), "waited, and left")
+				})
+			}
+		})
+	}
+}
+
+// Another module may send a caller away when it hears that the caller is limited, because its time in line is over.
+func TestACallerThatIsSentAwayAsItsTimeIsOverIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	for name, kind := range kit.WaitsInTurn {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := neighbour.Start(t)
+			admin, c := s.Raw(), kit.NewClient(t, s)
+			kit.MustDoAll(t, admin, kind.Take)
+			kit.Do(t, admin, "NEIGHBOUR.ON limited k CLIENT UNBLOCK %d", c.ID)
+			kit.Send(t, c.Conn, strings.Replace(kind.Wait, "TIMEOUT 0", "TIMEOUT 100ms", 1))
+			kit.RequireLimited(t, c.Conn)
+			assert.NotZero(t, kit.Do(t, admin, "NEIGHBOUR.SEEN").Elems[0].Int, "it may hear of both that the caller was told, and that it had to go")
+			kit.AwaitField(t, admin, kind.Field, 0)
+			assert.EqualValues(t, 1, s.InfoInt("throttle", "throttle_limited"))
 		})
 	}
 }
@@ -72,17 +101,12 @@ func TestWhatIsGivenBackWakesTheLine(t *testing.T) {
 		for i, call := range []string{"CL.WAIT key RATE 5/h BURST 5 COST 2 TIMEOUT 0", "CL.WAIT key RATE 5/h BURST 5 WINDOW 9/h TIMEOUT 0"} {
 			caller := []*resp.Conn{leaves, inLine}[i]
 			kit.Do(t, caller, "SELECT %d", db)
-			require.NoError(t, caller.Send(strings.Fields(call)...))
-			require.NoError(t, caller.Flush())
+			kit.Send(t, caller, call)
 			kit.AwaitWaiting(t, c, i+1)
 		}
 		kit.StillWaits(t, inLine)
 		require.NoError(t, leaves.Close())
-		v, err := inLine.Receive()
-		require.NoError(t, err)
-		a, err := kit.StandingIn(v)
-		require.NoError(t, err, "%v", v)
-		assert.EqualValues(t, 0, a.Limited)
+		kit.RequireAdmitted(t, inLine)
 		kit.AwaitWaiting(t, c, 0)
 	}
 }
@@ -95,122 +119,129 @@ func TestAllLeave(t *testing.T) {
 	kit.Ask(t, w.Conn, "CL.LIMIT key RATE 1/h BURST 1")
 	want := w.Call(t, "DUMP", "key").String()
 	for range 20 {
-		c := w.Raw()
-		require.NoError(t, c.Send(strings.Fields("CL.WAIT key RATE 1/h BURST 1 TIMEOUT 0")...))
-		require.NoError(t, c.Flush())
-		defer c.Close()
+		kit.StartWaiting(t, w.Server, "CL.WAIT key RATE 1/h BURST 1 TIMEOUT 0")
 	}
 	kit.AwaitWaiting(t, w.Conn, 20)
 	assert.NotEqual(t, want, w.Call(t, "DUMP", "key").String())
 	w.Call(t, "CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
 	kit.AwaitWaiting(t, w.Conn, 0)
-	require.Eventually(t, func() bool { return w.Call(t, "DUMP", "key").String() == want }, 60*time.Second, 5*time.Millisecond)
-	require.Eventually(t, func() bool { return replica.Do("DUMP", "key").String() == want }, 60*time.Second, 5*time.Millisecond,
-		"the replica is told, too")
+	for _, s := range []*server.Server{w.Server, replica} {
+		require.Eventually(t, func() bool { return s.Do("DUMP", "key").String() == want }, 60*time.Second, kit.Tick)
+	}
 }
 
-// While writes are paused those whose slot comes are answered all the same or at the end
-// of the pause, nothing is written, and nobody is forgotten.
-func TestPauseWhileCallersWait(t *testing.T) {
+// While writes are paused, a caller that leaves holds up no answer. Nothing is written, and its slot is given back when the pause is over.
+func TestACallerLeavesWhileWritesArePaused(t *testing.T) {
+	server.NeedsServer(t, "CLIENT PAUSE")
 	t.Parallel()
-	for _, mode := range []string{"WRITE", "ALL"} {
-		t.Run(mode, func(t *testing.T) {
+	const pause = "CLIENT PAUSE 100000000 WRITE"
+	for name, test := range map[string]struct{ begin, end string }{
+		"CLIENT PAUSE": {pause, "CLIENT UNPAUSE"}, "FAILOVER": {"FAILOVER", "FAILOVER ABORT"},
+		"a pause for all commands": {"CLIENT PAUSE 1000 ALL", ""}, // which is over when the clock moves
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := server.Start(t, server.Config("repl-ping-replica-period 3600"))
-			if !s.Program.AtLeast(6, 2) {
-				t.Skip("CLIENT PAUSE has modes since Redis 6.2")
+			begin := kit.Noon.UnixNano()
+			clock := clock.New(t, begin)
+			s := clock.Start(topology.QuietLinks())
+			if test.begin == "FAILOVER" {
+				replica := server.Start(t, server.ReplicaOf(s), topology.QuietLinks())
+				topology.AwaitReplicas(t, s, replica)
+				replica.Pause() // so that it never catches up
+				t.Cleanup(replica.Resume)
 			}
-			stream := s.Stream()
-			l := kit.StandInLine(t, s, 6, 100*time.Millisecond, 6)
-			stream.Drain()
-			kit.Do(t, l.Admin, "CLIENT PAUSE 1000 %s", mode)
-			require.NoError(t, l.Conns[2].Close())
-			if mode == "WRITE" {
-				offset := s.InfoInt("replication", "master_repl_offset")
-				for left := int64(0); left == 0; _, left = l.Counted() {
-					time.Sleep(time.Millisecond)
-				}
-				// INFO is allowed; the slot is given back once the pause is over.
-				assert.Equal(t, offset, s.InfoInt("replication", "master_repl_offset"))
+			const call = "RATE 1/1m BURST 1"
+			admin, callers := s.Raw(), []kit.Client{kit.NewClient(t, s), kit.NewClient(t, s), kit.NewClient(t, s)}
+			kit.Ask(t, admin, "CL.LIMIT key %s", call)
+			for i, c := range callers {
+				kit.Send(t, c.Conn, "CL.WAIT key "+call+" TIMEOUT 0")
+				kit.Send(t, c.Conn, "RPUSH order "+string(rune('0'+i)))
+				kit.AwaitWaiting(t, admin, i+1)
 			}
-			for _, i := range []int{0, 1, 3, 4, 5} {
-				place := i
-				if i > 2 {
-					place--
-				}
-				l.RequireServed(i, place)
+			resetAfter := func() int64 { return kit.Ask(t, admin, "CL.PEEK key %s", call).ResetAfterMs }
+			const minute = 60_000
+			kit.Do(t, admin, "SET more to-replicate")
+			require.False(t, kit.Do(t, admin, "%s", test.begin).IsError())
+			require.NoError(t, callers[1].Conn.Close())
+			if test.end != "" {
+				kit.AwaitWaiting(t, admin, 2)
+				assert.EqualValues(t, 4*minute, resetAfter(), "its slot is still taken")
 			}
-			// What was pipelined behind CL.WAIT comes after the pause.
-			for _, i := range []int{0, 1, 3, 4, 5} {
-				v, _ := l.Receive(i)
-				assert.False(t, v.IsError())
+			clock.Set(begin + int64(time.Minute))
+			kit.RequireAdmitted(t, callers[0].Conn)
+			if test.end != "" {
+				assert.EqualValues(t, 3*minute, resetAfter(), "nothing is written")
+				kit.Do(t, admin, "%s", test.end)
 			}
-			assert.Equal(t, []string{"0", "1", "3", "4", "5"}, l.Order(5))
-			assert.Equal(t, "0", s.Info("throttle")["throttle_waiting"])
+			require.Eventually(t, func() bool { return resetAfter() == 2*minute }, kit.Patience, kit.Tick, "its slot is given back")
+			kit.StillWaits(t, callers[2].Conn)
+			clock.Set(begin + int64(2*time.Minute))
+			kit.RequireAdmitted(t, callers[2].Conn)
+			// What was sent behind the calls comes after the pause.
+			for _, c := range []kit.Client{callers[0], callers[2]} {
+				assert.False(t, kit.ReceiveSoon(t, c.Conn).IsError())
+			}
+			assert.Equal(t, []string{"0", "2"}, kit.TextsOf(kit.Do(t, admin, "LRANGE order 0 -1")))
 		})
 	}
-}
-
-// A server that becomes a replica sends its callers away with an error, and leaves the key
-// to its new master.
-func TestCallersAreSentAwayWhenTheServerBecomesAReplica(t *testing.T) {
-	server.NeedsServer(t, "replication")
-	t.Parallel()
-	s := server.Start(t)
-	l := kit.StandInLine(t, s, 3, time.Hour, 1)
-	before := kit.Do(t, l.Admin, "DUMP key").String()
-	kit.Do(t, l.Admin, "REPLICAOF 127.0.0.1 1") // where nobody listens
-	for i := range 3 {
-		v, _ := l.Receive(i)
-		assert.True(t, strings.HasPrefix(v.Text, "UNBLOCKED "), "%v", v)
-	}
-	l.AwaitWaiting(0)
-	kit.Do(t, l.Admin, "PING") // a turn of the event loop, in which slots would be given back
-	assert.Equal(t, before, kit.Do(t, l.Admin, "DUMP key").String())
-
-	kit.Do(t, l.Admin, "REPLICAOF NO ONE")
-	assert.EqualValues(t, 1, kit.Ask(t, l.Admin, "CL.WAIT key RATE 1/h BURST 1 TIMEOUT 1s").Limited)
 }
 
 func TestShutdownDoesNotWaitForThoseWhoWait(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t, server.AppendOnly("always"), server.Config("save 3600 1"))
-	l := kit.StandInLine(t, s, 10, time.Hour, 1)
-	want := kit.Do(t, l.Admin, "GET key").Text
-	begun := time.Now()
+	admin := s.Raw()
+	kit.Ask(t, admin, "CL.LIMIT key RATE 1/1h BURST 1")
+	waiting := kit.StartWaiting(t, s, "CL.WAIT key RATE 1/1h BURST 1 TIMEOUT 0")
+	kit.AwaitWaiting(t, admin, 1)
+	want := kit.Do(t, admin, "GET key").Text
 	s.Stop()
-	t.Logf("ended after %v", time.Since(begun))
 	assert.Contains(t, s.Log(), "bye bye")
-	for i := range l.Conns {
-		_, err := l.Conns[i].Receive()
-		assert.Error(t, err, "the connection is closed")
-	}
+	_, err := waiting.Receive()
+	assert.Error(t, err, "the connection is closed")
 	s.Restart()
-	assert.Equal(t, want, s.MustDo("GET", "key").Text, "the slots stay reserved")
+	assert.Equal(t, want, s.MustDo("GET", "key").Text, "the slot stays reserved")
 }
 
-func TestModuleStaysLoadedWhileSomebodyWaits(t *testing.T) {
+// When all have left a line, however they did, nothing of it stays behind: no timer either, with which a server would not let
+// the module go. A caller that has its answer may unload the module at once.
+func TestNothingOfALineStaysWhenAllHaveLeft(t *testing.T) {
 	server.NeedsServer(t, "modules to unload")
 	t.Parallel()
-	s := server.Start(t)
-	l := kit.StandInLine(t, s, 2, time.Hour, 1)
-	for range 2 {
-		v := kit.Do(t, l.Admin, "MODULE UNLOAD throttle")
-		assert.True(t, v.IsError(), "%v", v)
-	}
-	require.NoError(t, l.Conns[0].Close())
-	l.AwaitWaiting(1)
-	assert.True(t, kit.Do(t, l.Admin, "MODULE UNLOAD throttle").IsError())
-	require.NoError(t, l.Conns[1].Close())
-	l.AwaitWaiting(0)
-	require.Eventually(t, func() bool { return !kit.Do(t, l.Admin, "MODULE UNLOAD throttle").IsError() },
-		60*time.Second, 5*time.Millisecond)
-	path, err := server.ModulePath()
+	path, err := server.CheckModulePath()
 	require.NoError(t, err)
-	require.False(t, kit.Do(t, l.Admin, "MODULE LOAD %s", path).IsError())
-	l = kit.StandInLine(t, s, 2, 100*time.Millisecond, 3)
-	l.RequireServed(0, 0)
-	l.RequireServed(1, 1)
+	for name, kind := range kit.WaitsOfAllKinds() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := kit.StartCheckBuild(t, server.Config("enable-module-command yes"))
+			for _, how := range []string{"disconnect", "CLIENT UNBLOCK", "disconnect", "TIMEOUT"} {
+				if how == "TIMEOUT" && name == "rate" {
+					continue // it is limited when it comes
+				}
+				admin, c := s.Raw(), kit.NewClient(t, s) // they use the module, so their connections may be closed by MODULE UNLOAD
+				kit.MustDoAll(t, admin, "DEL k", kind.Take)
+				if how != "TIMEOUT" {
+					kind.WaitAs(t, s, c.Conn, 1)
+					assert.True(t, kit.Do(t, admin, "MODULE UNLOAD throttle").IsError(), "while somebody waits")
+				}
+				switch how {
+				case "disconnect":
+					kit.WaysToLeave[how](t, admin, c)
+					kit.AwaitField(t, admin, kind.Field, 0)
+					require.Eventually(t, func() bool { return !kit.Do(t, admin, "MODULE UNLOAD throttle").IsError() }, kit.Patience, kit.Tick)
+				case "CLIENT UNBLOCK":
+					kit.Send(t, c.Conn, "MODULE UNLOAD throttle")
+					kit.WaysToLeave[how](t, admin, c)
+					assert.False(t, kit.ReceiveSoon(t, c.Conn).IsError())
+				case "TIMEOUT":
+					kit.Send(t, c.Conn, strings.Replace(kind.Wait, "TIMEOUT 0", "TIMEOUT 20ms", 1))
+					kit.Send(t, c.Conn, "MODULE UNLOAD throttle")
+					kit.RequireLimited(t, c.Conn)
+					assert.False(t, kit.ReceiveSoon(t, c.Conn).IsError())
+				}
+				s.MustDo("MODULE", "LOAD", path)
+			}
+		})
+	}
 }
 
 // Whatever others do to the key, callers that wait are answered at the promised times.
@@ -235,10 +266,7 @@ func TestKeyIsChangedWhileCallersWait(t *testing.T) {
 			t.Parallel()
 			s := server.Start(t)
 			l := kit.StandInLine(t, s, 5, 100*time.Millisecond, 5)
-			for _, command := range commands {
-				v := kit.Do(t, l.Admin, "%s", command)
-				require.False(t, v.IsError(), "%s answers %v", command, v)
-			}
+			kit.MustDoAll(t, l.Admin, commands...)
 			require.NoError(t, l.Conns[1].Close()) // so that there is something to give back
 			for _, i := range []int{0, 2, 3, 4} {
 				l.RequireServed(i, max(0, i-1))
