@@ -26,14 +26,14 @@ STAGE := build
 lint: STAGE := lint
 test-upstream: STAGE := build
 test test-unit test-server test-upgrade: STAGE := run
-test-dev test-full test-matrix bench bench-curves bench-wakeups bench-client bench-libraries bench-gateway bench-dev soak soak-gateway ordeal mutate-c: STAGE := full
+test-dev test-full test-matrix bench bench-curves bench-wakeups bench-client bench-libraries bench-gateway bench-dev soak soak-gateway ordeal mutate-c mutate-lua: STAGE := full
 # Whatever a test asks for has to be there (internal/size).
 test-full test-matrix: export THROTTLE_INSTALLED := 1
 release check-release: STAGE := release
 check-arm64: STAGE := emulate
 prove: STAGE := prove
 
-.PHONY: help setup build build-check build-dev build-gateway build-replay run dev test test-anywhere test-dev test-full test-upstream test-unit test-server test-upgrade test-matrix servers race prove mutate mutate-c soak soak-gateway ordeal check-docker fuzz bench bench-curves bench-wakeups bench-count bench-client bench-libraries bench-dev bench-gateway bench-unit pgo lint check-zones release check-release check-arm64 clean
+.PHONY: help setup build build-check build-dev build-gateway build-replay run dev test test-anywhere test-dev test-full test-upstream test-unit test-server test-upgrade test-matrix servers race prove mutate mutate-c mutate-lua soak soak-gateway ordeal check-docker fuzz bench bench-curves bench-wakeups bench-count bench-client bench-libraries bench-dev bench-gateway bench-unit pgo lint check-zones release check-release check-arm64 clean
 
 # A target is in the group whose name stands behind its ##.
 help: ## everyday: this list
@@ -138,6 +138,9 @@ mutate: ## prove: break the pure packages in each place, and see that a test fin
 mutate-c: ## prove: break the C of the bridge in N places, and see that a test of servers finds it (SEED=1 N=20 FROM=1 ONLY=module/line.c:43)
 	@scripts/setup $(STAGE)
 	@scripts/mutate-c
+
+mutate-lua: build ## prove: break the function library in N places, and see that a test finds it (SEED=1 N=100 FROM=1 ONLY=functions/throttle.lua:407)
+	@scripts/mutate-lua
 
 .PHONY: asan
 asan: STAGE := run

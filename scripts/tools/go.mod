@@ -16,6 +16,7 @@ tool (
 require (
 	github.com/google/pprof v0.0.0-20260906184651-6331bc6350fe
 	github.com/spdx/tools-golang v0.5.7
+	github.com/yuin/gopher-lua v1.1.2
 	modernc.org/cc/v4 v4.31.0
 )
 

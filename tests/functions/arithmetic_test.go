@@ -9,16 +9,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/functions"
 	"redis-throttle/internal/chance"
 	"redis-throttle/internal/size"
+	"redis-throttle/tests/kit"
 )
 
 // arithmetic is the part of the library that is about numbers, and below it what prints the results of all operations for lines of
 // operands: the words of two numbers of 64 bits, and a whole number.
 func arithmetic(t *testing.T) string {
 	t.Helper()
-	numbers, _, ok := strings.Cut(functions.Script(), "-- RATE, the generic cell rate algorithm")
+	numbers, _, ok := strings.Cut(kit.Script(t), "-- RATE, the generic cell rate algorithm")
 	require.True(t, ok, "the library has a part about numbers before that about RATE")
 	return numbers + `
 floor, huge, pack, format, concat = math.floor, math.huge, struct.pack, string.format, table.concat

@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,10 +13,29 @@ import (
 	"redis-throttle/tests/server"
 )
 
+// Library is the function library that is tested: the file that THROTTLE_LIBRARY names, else that of this repository.
+func Library(t testing.TB) string {
+	t.Helper()
+	path := os.Getenv("THROTTLE_LIBRARY")
+	if path == "" {
+		return functions.Library
+	}
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(text)
+}
+
+// Script is the same as SCRIPT LOAD takes it.
+func Script(t testing.TB) string {
+	t.Helper()
+	_, script, _ := strings.Cut(Library(t), "\n")
+	return script
+}
+
 // LoadFunctions loads the function library into a server.
 func LoadFunctions(t testing.TB, s *server.Server) {
 	t.Helper()
-	v := s.Do("FUNCTION", "LOAD", "REPLACE", functions.Library)
+	v := s.Do("FUNCTION", "LOAD", "REPLACE", Library(t))
 	require.False(t, v.IsError(), "%v", v)
 }
 
@@ -37,7 +57,7 @@ func AsFunction(words []string) []string {
 	return append(append(call, "1"), words[1:]...)
 }
 
-// AsScript is AsFunction for a server that takes scripts alone. sha names functions.Script.
+// AsScript is AsFunction for a server that takes scripts alone. sha names Script.
 func AsScript(sha string, words []string) []string {
 	call := AsFunction(words)
 	keys, _ := strconv.Atoi(call[2])

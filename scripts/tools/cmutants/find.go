@@ -11,18 +11,10 @@ import (
 
 	"modernc.org/cc/v4"
 
-	"redis-throttle/scripts/tools/mutantlist"
+	"redis-throttle/scripts/tools/mutation"
 )
 
-// mutant is one change of a file: the bytes from start to end become text.
-type mutant struct {
-	file, kind string // the file from the root
-	line       int
-	start, end int
-	text       string
-	name       string // as in the list
-}
-
+// change is what becomes of an operator, and what kind of change that is.
 type change struct{ kind, text string }
 
 // What becomes of an operator between two operands, or of an assignment.
@@ -55,24 +47,19 @@ var constants = map[string]string{"0": "1", "1": "0", "API_OK": "API_ERR", "API_
 type finder struct {
 	path, file string
 	source     string
-	lines      []int // where each begins
-	found      []mutant
+	lines      mutation.Lines
+	found      []mutation.Mutant
 }
 
 // find returns all mutants of the functions in a C file. What a macro expands to is left alone, because the text is elsewhere.
-func find(config *cc.Config, root, file string) ([]mutant, error) {
+func find(config *cc.Config, root, file string) ([]mutation.Mutant, error) {
 	f := &finder{path: filepath.Join(root, file), file: file}
 	text, err := os.ReadFile(f.path)
 	if err != nil {
 		return nil, err
 	}
 	f.source = string(text)
-	f.lines = []int{0}
-	for i, c := range f.source {
-		if c == '\n' {
-			f.lines = append(f.lines, i+1)
-		}
-	}
+	f.lines = mutation.LinesOf(f.source)
 	ast, err := cc.Parse(config, []cc.Source{
 		{Name: "<predefined>", Value: config.Predefined}, {Name: "<builtin>", Value: cc.Builtin}, {Name: f.path, Value: text},
 	})
@@ -84,8 +71,8 @@ func find(config *cc.Config, root, file string) ([]mutant, error) {
 			f.walk(reflect.ValueOf(function.CompoundStatement))
 		}
 	}
-	slices.SortFunc(f.found, func(a, b mutant) int {
-		return cmp.Or(a.start-b.start, a.end-b.end, strings.Compare(a.text, b.text))
+	slices.SortFunc(f.found, func(a, b mutation.Mutant) int {
+		return cmp.Or(a.Start-b.Start, a.End-b.End, strings.Compare(a.Text, b.Text))
 	})
 	return f.found, nil
 }
@@ -178,12 +165,10 @@ func (f *finder) statement(n *cc.ExpressionStatement) {
 	}
 	position := n.ExpressionList.Position()
 	end, ok := f.at(n.Token)
-	if start := f.offset(position.Line, position.Column); ok && position.Filename == f.path && start < end {
+	if start := f.lines.Offset(position.Line, position.Column); ok && position.Filename == f.path && start < end {
 		f.add("STATEMENT_REMOVED", start, end+1, "(void)0;")
 	}
 }
-
-func (f *finder) offset(line, column int) int { return f.lines[line-1] + column - 1 }
 
 // at is where a token is written, unless that is in a macro.
 func (f *finder) at(t cc.Token) (int, bool) {
@@ -191,17 +176,10 @@ func (f *finder) at(t cc.Token) (int, bool) {
 	if p.Filename != f.path || t.SrcStr() == "" {
 		return 0, false
 	}
-	at := f.offset(p.Line, p.Column)
+	at := f.lines.Offset(p.Line, p.Column)
 	return at, strings.HasPrefix(f.source[at:], t.SrcStr())
 }
 
 func (f *finder) add(kind string, start, end int, text string) {
-	line, _ := slices.BinarySearch(f.lines, start+1)
-	first := f.lines[line-1]
-	last := first + strings.IndexByte(f.source[first:], '\n')
-	shown := min(end, last) // of a statement of several lines the first
-	marked := strings.TrimSpace(f.source[first:start] + "«" + f.source[start:shown] + "»" + f.source[shown:last])
-	f.found = append(f.found, mutant{
-		file: f.file, kind: kind, line: line, start: start, end: end, text: text, name: mutantlist.Name(f.file, kind, marked),
-	})
+	f.found = append(f.found, f.lines.Mutant(f.file, kind, start, end, text))
 }

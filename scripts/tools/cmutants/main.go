@@ -11,112 +11,109 @@
 package main
 
 import (
-	"flag"
-	"fmt"
 	"log"
-	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
-	"time"
 
 	"modernc.org/cc/v4"
 
-	"redis-throttle/scripts/tools/mutantlist"
+	"redis-throttle/scripts/tools/mutation"
 )
 
-func main() {
-	log.SetFlags(0)
-	log.SetPrefix("error: ")
-	seed := flag.Uint64("seed", 1, "what the draw depends on")
-	count := flag.Int("n", 20, "how many mutants to draw")
-	from := flag.Int("from", 1, "the first of them to try: goes on where an earlier run ended")
-	only := flag.String("only", "", "all mutants of one line instead, such as module/line.c:43, or of one file")
-	flag.Parse()
-	if flag.NArg() < 4 {
-		log.Fatal("usage: cmutants [-seed n] [-n count] [-from i] [-only file:line] LIST SOURCE OUT TESTS...")
-	}
-	b := &bench{source: absolute(flag.Arg(1)), out: absolute(flag.Arg(2))}
-	for _, path := range flag.Args()[3:] {
-		b.tests = append(b.tests, absolute(path))
-	}
-	all, err := findAll(b.source, b.out)
-	check(err)
-	listed, err := mutantlist.Read(flag.Arg(0))
-	check(err)
-	var problems []string
-	for _, name := range listed {
-		if !slices.ContainsFunc(all, func(m mutant) bool { return m.name == name }) {
-			problems = append(problems, "listed, but not there: "+name)
-		}
-	}
-
-	drawn := draw(all, *seed, *count)
-	if *only != "" {
-		drawn = slices.DeleteFunc(all, func(m mutant) bool { return m.file != *only && fmt.Sprint(m.file, ":", m.line) != *only })
-	}
-	fmt.Printf("%d of %d mutants, seed %d\n", len(drawn), len(all), *seed)
-	if len(drawn) < *from {
-		log.Fatal("no mutant to try: -only has to name a line with one, and -from one of those that are drawn")
-	}
-	for i, m := range drawn {
-		fmt.Printf("%4d %s:%d %s -> %q\n", i+1, m.file, m.line, m.name, m.text)
-	}
-	check(b.unchanged())
-
-	var notViable, known, killed, left int
-	for i, m := range drawn {
-		if i+1 < *from {
-			continue
-		}
-		begun := time.Now()
-		verdict := "equivalent"
-		survives, viable := false, true
-		if !slices.Contains(listed, m.name) {
-			verdict, survives, viable = b.try(i+1, m)
-		}
-		switch {
-		case !viable:
-			notViable++
-		case survives:
-			left++
-			problems = append(problems, fmt.Sprintf("%s:%d: survives: %s -> %q", m.file, m.line, m.name, m.text))
-		case verdict == "equivalent":
-			known++
-		default:
-			killed++
-		}
-		fmt.Printf("%4d %s:%d %s: %s (%.0f s)\n", i+1, m.file, m.line, m.kind, verdict, time.Since(begun).Seconds())
-	}
-	fmt.Printf("%d tried: %d not viable, %d equivalent, %d killed, %d left; killed of those that count: %.1f%%\n",
-		notViable+known+killed+left, notViable, known, killed, left, 100*float64(killed)/float64(max(killed+left, 1)))
-	for _, problem := range problems {
-		fmt.Println(problem)
-	}
-	if len(problems) > 0 {
-		log.Fatalf("%d mutants to be killed, or to be listed with the reason", len(problems))
-	}
+// nearest are the tests that are most likely to find a change of a file. They run first; the others run only if none of them fails.
+var nearest = map[string]string{
+	"module/alarm.c":      `Step|Clock|Overdue|Timeout|Wait|Lines`,
+	"module/api.c":        `Loading|Load|Module|Limit`,
+	"module/api.h":        `Loading|Load|Module|Limit`,
+	"module/apply.c":      `Transcripts|Replicat|Keyspace|Trace|Touches|Limit|Nested|Event|Expir|Carr`,
+	"module/bridge.h":     `Limit|Lease|Nested|Admission|Document|KeyOf|Line`,
+	"module/clock.c":      `Step|Clock|Timeout|Wait|Line`,
+	"module/command.c":    `Multi|Script|Lua|Nested|MLimit|Routed|KeyOf|Bad|Errors|InfoCounts|ACL`,
+	"module/commands.c":   `Categor|Document|Flags|ACL|Busy|Loading|Administrators`,
+	"module/config.c":     `Configuration|Config|Top|LoadArguments`,
+	"module/crash.c":      `Crash|Inside|Watchdog|Unload|Threads`,
+	"module/events.c":     `Replica|Promoted|Step|BGSAVE|Listen`,
+	"module/fork.c":       `ForkedChild`,
+	"module/gather.c":     `Transcripts|Nested|Arguments|Words|MLimit|TAT|Virtual|Throttle`,
+	"module/info.h":       `EachKey|KeyOf|Document|ACL|Flags|Routed`,
+	"module/line.c":       `Transcripts|Lease|Line|Turn|Window|Lapse|Wait|Caller|Leave|Order|Pause|Slots|Wakes|Crowd`,
+	"module/listeners.c":  `Replica|AppendOnly|Missed|Listen|Promoted|BGSAVE|Effects`,
+	"module/load.c":       `Load|Unload|Module|Watch|Second|Panic`,
+	"module/path.h":       `Transcripts|Replicat|Keyspace|Throttle|Limit|Nested|Expir|Info|Errors|TAT|Words`,
+	"module/unload.c":     `Unload|NoConnectionKeeps`,
+	"module/log.c":        `Log|Panic|Load|Unload`,
+	"module/members.c":    `Transcripts|Lease|Line|Lapse`,
+	"module/memory.c":     `Maxmemory|Memory|Grow`,
+	"module/neighbours.c": `Neighbour|Nested|Adds|Undisturbed|Carr`,
+	"module/obstacle.c":   `Pause|Refused|Memory|Slot|Node|ZADD|Line`,
+	"module/reply.c":      `Transcripts|Answer|Protocols|Repl|Top|Lease|Compact`,
+	"module/stats.c":      `Info|Counter|Counted|Crash`,
+	"module/timerslack.c": `Inside|Timers|Sleep`,
+	"module/zones.c":      `Zone|Folder`,
 }
 
-// draw returns n mutants at random, the same for the same seed and the same code.
-func draw(all []mutant, seed uint64, n int) []mutant {
-	drawn := slices.Clone(all)
-	random := rand.New(rand.NewPCG(seed, 0))
-	random.Shuffle(len(drawn), func(i, j int) { drawn[i], drawn[j] = drawn[j], drawn[i] })
-	return drawn[:min(n, len(drawn))]
+func main() {
+	flags, b := mutation.Parse()
+	m := modules{source: b.Source, module: filepath.Join(b.Out, "throttle.so"), check: filepath.Join(b.Out, "throttle-check.so")}
+	b.Env = []string{"THROTTLE_SO=" + m.module, "THROTTLE_CHECK_SO=" + m.check}
+	b.Built, b.Build = []string{m.module, m.check}, m.build
+	b.Stages = func(file string) []mutation.Stage {
+		first := nearest[file]
+		if first == "" {
+			first = "."
+		}
+		return []mutation.Stage{{Run: first, Timeout: "4m"}, {Skip: first, Timeout: "10m"}}
+	}
+	all, err := findAll(b.Source, b.Out)
+	if err != nil {
+		log.Fatal(err)
+	}
+	b.Run(flags, all)
+}
+
+// modules are those that the tests load.
+type modules struct{ source, module, check string }
+
+// build makes both modules, as make build and make build-check do; a warning is an error. Go compiles anew only what changed.
+func (m modules) build() ([]byte, error) {
+	for _, flags := range [][]string{
+		{"-ldflags", "-s -w", "-o", m.module},
+		{"-tags", "faultinject", "-o", m.check},
+	} {
+		build := exec.Command("go", append([]string{"build", "-buildmode=c-shared", "-trimpath", "-buildvcs=false"}, append(flags, "./throttle")...)...)
+		build.Dir = filepath.Join(m.source, "module")
+		build.Env = append(os.Environ(), "GOWORK=off", "CGO_CFLAGS=-O2 -Werror")
+		if flags[0] == "-tags" {
+			build.Env = append(build.Env, "GOEXPERIMENT=cgocheck2")
+		}
+		if output, err := build.CombinedOutput(); err != nil {
+			return output, err
+		}
+	}
+	for _, path := range []string{m.module, m.check} {
+		if err := os.Chmod(path, 0o755); err != nil { // the server insists
+			return nil, err
+		}
+	}
+	return nil, nil
 }
 
 // findAll returns the mutants of all files of the module, in order.
-func findAll(source, out string) (all []mutant, err error) {
+func findAll(source, out string) (all []mutation.Mutant, err error) {
 	config, err := cc.NewConfig("", "")
 	if err != nil {
 		return nil, err
 	}
 	// cgo writes this file with the declarations of what Go exports, of which the C is not told here.
 	exports := filepath.Join(out, "include")
-	check(os.MkdirAll(exports, 0o755))
-	check(os.WriteFile(filepath.Join(exports, "_cgo_export.h"), nil, 0o644))
+	if err := os.MkdirAll(exports, 0o755); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(exports, "_cgo_export.h"), nil, 0o644); err != nil {
+		return nil, err
+	}
 	config.IncludePaths = append(config.IncludePaths, "", filepath.Join(source, "module"), exports)
 	paths, err := files(source)
 	if err != nil {
@@ -128,9 +125,6 @@ func findAll(source, out string) (all []mutant, err error) {
 			return nil, err
 		}
 		all = append(all, found...)
-	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("%s/module: no C to mutate", source)
 	}
 	return all, nil
 }
@@ -145,16 +139,4 @@ func files(root string) (paths []string, err error) {
 		paths = append(paths, found...)
 	}
 	return paths, nil
-}
-
-func absolute(path string) string {
-	path, err := filepath.Abs(path)
-	check(err)
-	return path
-}
-
-func check(err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
 }
