@@ -274,14 +274,15 @@ local function longer(a, b) return a and b and most(a, b) end -- of two times, o
 -- that can be counted.
 local function divide(a, b)
   local n = floor(approximately(a) / approximately(b))
-  if n > EXACT then
-    beyond = true
-    return n, wide(0, 0)
+  if n <= EXACT + 16 then
+    if n > EXACT then n = EXACT end
+    local rest = a - b * n
+    while rest.s < 0 do n, rest = n - 1, rest + b end
+    while rest >= b do n, rest = n + 1, rest - b end
+    if n <= EXACT then return n, rest end
   end
-  local rest = a - b * n
-  while rest.s < 0 do n, rest = n - 1, rest + b end
-  while rest >= b do n, rest = n + 1, rest - b end
-  return n, rest
+  beyond = true
+  return n, wide(0, 0)
 end
 
 -- How many whole units of time there are in a time.
@@ -503,7 +504,9 @@ do
 
   function Rate.force(l, quantity)
     local ns = backlog(l)
-    return charge_within(l, ns, endless - ns, quantity)
+    local charged = charge_within(l, ns, endless - ns, quantity)
+    if charged == 0 then set_backlog(l, ns) end -- at the last instant, under another tolerance
+    return charged
   end
 
   function Rate.charge_denied(l, quantity, spare)
@@ -611,7 +614,7 @@ local function counted()
     if quantity > l.count then return false end
     local used = Kind.used_now(l)
     if quantity <= most(l.count - used, 0) then return zero end
-    return Kind.until_free(l, used + quantity - l.count)
+    return Kind.until_free(l, used - (l.count - quantity))
   end
 
   function Kind.standing(l)
