@@ -742,7 +742,7 @@ do
   function Window.until_free(l, units)
     local first = live(l)
     local i = first
-    while units > l.of[i] do
+    while i < l.last and units > l.of[i] do -- a sum above EXACT, which is refused, may exceed that of all
       units = units - l.of[i]
       i = i + 1
     end

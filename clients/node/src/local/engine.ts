@@ -3,7 +3,7 @@ import type { Call, Key } from '../call.js'
 import { forever, nanoseconds } from '../duration.js'
 import { denialsOf, Limit } from '../limit.js'
 import { type Fields, makeResult, Outcome, type Result } from '../result.js'
-import { never, newState, type Standing, type State } from './states.js'
+import { longestNs, never, newState, type Standing, type State } from './states.js'
 
 /** What is kept of a key. */
 export interface Kept {
@@ -478,7 +478,7 @@ function identityOf(limit: Limit): string {
 
 function maxWaitNs(call: Call): bigint {
   if (call.verb !== 'limit' || call.maxWait === undefined) return 0n
-  return call.maxWait === forever ? 2n ** 63n - 1n : nanoseconds(call.maxWait, 'maxWait')
+  return call.maxWait === forever ? longestNs : nanoseconds(call.maxWait, 'maxWait')
 }
 
 const needed = (layer: Layer, { charge }: Call) => (charge === 'up_to' ? Math.min(layer.units, 1) : layer.units)

@@ -5,6 +5,9 @@ import { floorDiv, windowAt } from './calendar.js'
 /** The retry after of what no wait makes possible. */
 export const never = -1n
 
+/** The longest time in nanoseconds: no debt is longer. */
+export const longestNs = 2n ** 63n - 1n
+
 /** What is left of a limit. */
 export interface Standing {
   capacity: number
@@ -74,7 +77,7 @@ class RateState implements State {
   }
 
   #backlog(now: bigint): bigint {
-    return most(least(this.#tat - now, this.#tolerance + this.#queue), 0n)
+    return most(least(this.#tat - now, least(this.#tolerance + this.#queue, longestNs)), 0n)
   }
 
   #set(now: bigint, backlog: bigint): void {
@@ -107,8 +110,10 @@ class RateState implements State {
   }
 
   force(now: bigint, units: number): number {
-    this.#set(now, this.#backlog(now) + BigInt(units) * this.#emission)
-    return units
+    const backlog = this.#backlog(now)
+    const taken = least(BigInt(units) * this.#emission, longestNs - backlog)
+    this.#set(now, backlog + taken)
+    return Number((taken + this.#emission - 1n) / this.#emission)
   }
 
   chargeDenied(now: bigint, units: number, spare: number): void {

@@ -96,9 +96,9 @@ class _Rate:
             raise MistakeError("ERR syntax error: a full bucket would take more than 292 years to refill")
         self.now = now
         tat, queue = state or (0, 0)
-        ahead = max(tat - now, 0)
-        self.corrected = ahead > self.tolerance + queue  # by a raised rate, or a clock that was set back
-        self.backlog = min(ahead, self.tolerance + queue)
+        ahead, most = max(tat - now, 0), min(self.tolerance + queue, _MOST)
+        self.corrected = ahead > most  # by a raised rate, or a clock that was set back
+        self.backlog = min(ahead, most)
 
     def available(self) -> int:
         return max(self.tolerance - self.backlog, 0) // self.emission
@@ -117,12 +117,13 @@ class _Rate:
         self.backlog += max(wait - self.backlog, 0) + units * self.emission
 
     def force(self, units: int) -> int:
-        self.backlog += units * self.emission
-        return units
+        return self._take_within(_MOST - self.backlog, units)
 
     def take_denied(self, units: int, spare: int) -> int:
-        left = max(self.tolerance - self.backlog - spare * self.emission, 0)
-        taken = min(units * self.emission, left)
+        return self._take_within(max(self.tolerance - self.backlog - spare * self.emission, 0), units)
+
+    def _take_within(self, room: int, units: int) -> int:
+        taken = min(units * self.emission, room)
         self.backlog += taken
         return -(-taken // self.emission)
 

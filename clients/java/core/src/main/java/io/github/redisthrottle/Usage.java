@@ -62,7 +62,7 @@ abstract sealed class Usage {
 
   /** The generic cell rate algorithm. The theoretical arrival time (TAT) is the instant at which the bucket is full again. */
   static final class Rate extends Usage {
-    private long tat;
+    private long tat; // unsigned: a debt may reach 2^63 ns beyond now
     private long queue; // how far the TAT may be beyond the burst tolerance: what was reserved or forced
 
     private Rate(Limit limit) {
@@ -87,11 +87,15 @@ abstract sealed class Usage {
     }
 
     private long backlog(long now) {
-      return Math.max(Math.min(Saturated.minus(tat, now), Saturated.plus(tolerance(), queue)), 0);
+      if (Long.compareUnsigned(tat, now) <= 0) {
+        return 0;
+      }
+      long ahead = tat - now < 0 ? Long.MAX_VALUE : tat - now;
+      return Math.min(ahead, Saturated.plus(tolerance(), queue));
     }
 
     private void set(long now, long backlog) {
-      tat = backlog == 0 ? 0 : Saturated.plus(now, backlog);
+      tat = backlog == 0 ? 0 : now + backlog;
       queue = Math.max(backlog - tolerance(), 0);
     }
 
@@ -128,8 +132,10 @@ abstract sealed class Usage {
 
     @Override
     long force(long now, long units) {
-      charge(now, units, 0);
-      return units;
+      long backlog = backlog(now);
+      long taken = Math.min(Saturated.times(units, emission()), Long.MAX_VALUE - backlog);
+      set(now, backlog + taken);
+      return taken / emission() + (taken % emission() > 0 ? 1 : 0);
     }
 
     @Override
@@ -151,7 +157,7 @@ abstract sealed class Usage {
 
     @Override
     long fullAt() {
-      return tat;
+      return tat < 0 ? Long.MAX_VALUE : tat;
     }
   }
 
