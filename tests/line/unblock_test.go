@@ -83,6 +83,9 @@ func TestACallerThatGivesUpWasLimitedInItsDatabase(t *testing.T) {
 				require.Len(t, rows, 1)
 				assert.Equal(t, "k", rows[0].Elems[1].Text)
 				assert.EqualValues(t, 3, rows[0].Elems[3].Int, "the database")
+				if kind.Field == "waiting" { // those that wait for leases are counted by what they are told
+					assert.EqualValues(t, 1, s.InfoInt("throttle", "throttle_wait_left"))
+				}
 			})
 		}
 	}

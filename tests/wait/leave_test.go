@@ -85,6 +85,9 @@ func TestACallerThatIsSentAwayAsItsTimeIsOverIsCountedOnce(t *testing.T) {
 			assert.NotZero(t, kit.Do(t, admin, "NEIGHBOUR.SEEN").Elems[0].Int, "it may hear of both that the caller was told, and that it had to go")
 			kit.AwaitField(t, admin, kind.Field, 0)
 			assert.EqualValues(t, 1, s.InfoInt("throttle", "throttle_limited"))
+			if kind.Field == "waiting" {
+				assert.EqualValues(t, 1, s.InfoInt("throttle", "throttle_wait_left"))
+			}
 		})
 	}
 }
