@@ -5,10 +5,8 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,7 +18,6 @@ import (
 	"redis-throttle/internal/size"
 	"redis-throttle/tests/clock"
 	"redis-throttle/tests/kit"
-	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
 )
@@ -240,162 +237,5 @@ func (s *scene) takeOver(noted, losesAll bool) *history {
 			history.note(0, &succession{}, began, &outcome{})
 		}
 		s.load.goTo(replica.Addr())
-	})
-}
-
-// requireNotLinearizable wants the checker to find out, within some attempts: a fault may show in no reply.
-func requireNotLinearizable(t *testing.T, run func(s *scene) *history) {
-	t.Parallel()
-	for range 5 {
-		found := false
-		t.Run("", func(t *testing.T) {
-			s := newScene(t)
-			failed, undecided := run(s).check()
-			t.Log("undecided: ", undecided)
-			found = len(failed) > 0
-		})
-		if found {
-			return
-		}
-	}
-	t.Error("a history that cannot be is taken for one that can")
-}
-
-// A limiter that admits one unit more than it says.
-func TestALimiterThatIsOffByOneIsFoundOut(t *testing.T) {
-	requireNotLinearizable(t, func(s *scene) *history {
-		s.load.send = func(c *resp.Conn, words []string) (resp.Value, error) {
-			if words[0] == "CL.LEASES" || words[0] == "CL.MLIMIT" || words[0] == "CL.SETTLE" { // other replies
-				return c.Do(words...)
-			}
-			words = slices.Clone(words)
-			for i, word := range words {
-				if i > 0 && (words[i-1] == "WINDOW" || words[i-1] == "FIXED") {
-					count, period, _ := strings.Cut(word, "/")
-					n, _ := strconv.Atoi(count)
-					words[i] = strconv.Itoa(n+1) + "/" + period
-				}
-			}
-			v, err := c.Do(words...)
-			if len(v.Elems) == 10 && words[0] != "CL.LEASES" && words[2] != "RATE" { // which is what it says
-				v.Elems[2].Int--
-				v.Elems[3].Int = max(0, v.Elems[3].Int-1)
-			}
-			return v, err
-		}
-		return s.run(s.clock.Start(), nothing)
-	})
-}
-
-// A ban that begins one denial later than it says.
-func TestABanOffByOneDenialIsFoundOut(t *testing.T) {
-	requireNotLinearizable(t, func(s *scene) *history {
-		s.load.send = func(c *resp.Conn, words []string) (resp.Value, error) {
-			words = slices.Clone(words)
-			if i := slices.Index(words, "AFTER"); i >= 0 {
-				count, period, _ := strings.Cut(words[i+1], "/")
-				n, _ := strconv.Atoi(count)
-				words[i+1] = strconv.Itoa(n+1) + "/" + period
-			}
-			return c.Do(words...)
-		}
-		return s.run(s.clock.Start(), nothing)
-	})
-}
-
-// A call that happens twice, as with a client that sends it again.
-func TestACallThatHappensTwiceIsFoundOut(t *testing.T) {
-	requireNotLinearizable(t, func(s *scene) *history {
-		var sent int
-		s.load.clients, s.load.calls = 1, 300
-		s.load.send = func(c *resp.Conn, words []string) (resp.Value, error) {
-			if sent++; sent%20 == 0 && words[0] != "CL.WAIT" {
-				if _, err := c.Do(words...); err != nil {
-					return resp.Value{}, err
-				}
-			}
-			return c.Do(words...)
-		}
-		return s.run(s.clock.Start(), nothing)
-	})
-}
-
-// A takeover that loses writes, where nobody is told of a takeover.
-func TestWritesThatAreLostAreFoundOut(t *testing.T) {
-	server.NeedsServer(t, "a file")
-	requireNotLinearizable(t, func(s *scene) *history { return s.takeOver(false, false) })
-}
-
-// A takeover that loses also what the replica is known to have had.
-func TestATakeoverThatForgetsMoreIsFoundOut(t *testing.T) {
-	server.NeedsServer(t, "replication")
-	requireNotLinearizable(t, func(s *scene) *history { return s.takeOver(true, true) })
-}
-
-// A call on several keys that charges all of them but the last.
-func TestACallOnSeveralKeysThatIsHalfChargedIsFoundOut(t *testing.T) {
-	requireNotLinearizable(t, func(s *scene) *history {
-		var sent atomic.Int64
-		s.load.send = func(c *resp.Conn, words []string) (resp.Value, error) {
-			if isOfSeveral(words) && sent.Add(1)%10 == 0 {
-				words = slices.Clone(words)
-				keys, _ := strconv.Atoi(words[1])
-				words[1+keys] += ":elsewhere"
-			}
-			return c.Do(words...)
-		}
-		return s.run(s.clock.Start(), nothing)
-	})
-}
-
-// One lease more than there are slots.
-func TestALeaseTooManyIsFoundOut(t *testing.T) {
-	requireNotLinearizable(t, func(s *scene) *history {
-		s.load.send = func(c *resp.Conn, words []string) (resp.Value, error) {
-			if words[0] != "CL.LEASE" {
-				return c.Do(words...)
-			}
-			words = slices.Clone(words)
-			slots, _ := strconv.Atoi(words[3])
-			words[3] = strconv.Itoa(slots + 1)
-			v, err := c.Do(words...)
-			if len(v.Elems) == 6 { // which is what it says
-				v.Elems[1].Int--
-				v.Elems[2].Int = max(0, v.Elems[2].Int-1)
-			}
-			return v, err
-		}
-		return s.run(s.clock.Start(), nothing)
-	})
-}
-
-// A line in which callers come in order of arrival, whatever group and priority they name.
-func TestALineWithoutPrioritiesIsFoundOut(t *testing.T) {
-	requireNotLinearizable(t, func(s *scene) *history {
-		s.load.send = func(c *resp.Conn, words []string) (resp.Value, error) {
-			if i := slices.IndexFunc(words, func(w string) bool { return w == "GROUP" || w == "PRIORITY" }); i >= 0 && words[0] == "CL.LEASE" {
-				words = words[:i]
-			}
-			return c.Do(words...)
-		}
-		return s.run(s.clock.Start(), nothing)
-	})
-}
-
-// A renewal of a lease that has lapsed.
-func TestALeaseThatIsRevivedIsFoundOut(t *testing.T) {
-	requireNotLinearizable(t, func(s *scene) *history {
-		s.load.send = func(c *resp.Conn, words []string) (resp.Value, error) {
-			v, err := c.Do(words...)
-			if words[0] != "CL.RENEW" || len(v.Elems) != 6 || v.Elems[0].Int == 0 {
-				return v, err
-			}
-			v, err = c.Do("CL.LEASE", words[1], "SLOTS", "1000", "ID", words[3], "TTL", words[5], "COMPACT")
-			if len(v.Elems) == 6 {
-				v.Elems[1].Int, v.Elems[2].Int = -1, -1
-			}
-			return v, err
-		}
-		return s.run(s.clock.Start(), nothing)
 	})
 }

@@ -10,42 +10,6 @@ import (
 	"redis-throttle/tests/topology"
 )
 
-func TestCopiesAreComparedByValueAndExpiry(t *testing.T) {
-	t.Parallel()
-	a, b := server.Start(t, server.WithoutModule()), server.Start(t, server.WithoutModule())
-	a.MustDo("SET", "key", "1", "PXAT", "4000000000000")
-	for _, other := range [][]string{{"1", "PXAT", "4000000000001"}, {"2", "PXAT", "4000000000000"}, {"1"}} {
-		b.MustDo(append([]string{"SET", "key"}, other...)...)
-		inner := &recorder{TB: t}
-		inner.run(func() { topology.RequireCopies(inner, a, b) })
-		assert.True(t, inner.failed, other)
-	}
-	b.MustDo("SET", "key", "1", "PXAT", "4000000000000")
-	assert.Len(t, topology.RequireCopies(t, a, b), 1)
-	b.MustDo("SET", "more", "1")
-	inner := &recorder{TB: t}
-	inner.run(func() { topology.RequireCopies(inner, a, b) })
-	assert.True(t, inner.failed)
-}
-
-// recorder is a test within the test, whose failure fails nothing.
-type recorder struct {
-	testing.TB
-	failed bool
-}
-
-func (r *recorder) Errorf(string, ...any) { r.failed = true }
-func (r *recorder) FailNow()              { r.failed = true; panic(r) }
-
-func (r *recorder) run(f func()) {
-	defer func() {
-		if cause := recover(); cause != nil && cause != any(r) {
-			panic(cause)
-		}
-	}()
-	f()
-}
-
 // docker compose runs the script at every start.
 func TestClusterThatIsFormedStaysAsItIs(t *testing.T) {
 	t.Parallel()
