@@ -44,11 +44,6 @@ func nextAfter(b *gcra.Bucket, nowNs int64) int64 {
 	return ns
 }
 
-// setBacklog makes the bucket one that is full in backlog ns from nowNs.
-func setBacklog(b *gcra.Bucket, nowNs, backlog int64) {
-	b.Restore(gcra.State{TAT: uint64(nowNs) + uint64(backlog)}, nowNs)
-}
-
 func (b *bucket) take(nowNs, quantity int64) gcra.Decision {
 	d := take(b.limit, b.tat, nowNs, quantity)
 	if d.Changed {

@@ -6,7 +6,6 @@ import (
 	"math/big"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -89,27 +88,4 @@ func TestNoIntervalAdmitsMoreThanTheRate(t *testing.T) {
 
 func TestNoIntervalAdmitsMoreThanTheRateShrunk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { askForwards(t, chance.FromRapid(t), drawEither(t), 50) })
-}
-
-func TestTheLedgerCatchesOneUnitTooMany(t *testing.T) {
-	type admission struct{ at, quantity int64 }
-	for _, tt := range []struct {
-		log  string
-		made []admission
-		ok   bool
-	}{
-		{"capacity at once", []admission{{0, 2}, {0, 1}}, true},
-		{"one more", []admission{{0, 3}, {0, 1}}, false},
-		{"one more, a nanosecond early", []admission{{0, 3}, {9, 1}}, false},
-		{"one more, in time", []admission{{0, 3}, {10, 1}}, true},
-		{"a rest fills no more than the bucket", []admission{{0, 1}, {1000, 3}, {1009, 1}}, false},
-		{"only the last interval is too full", []admission{{0, 3}, {100, 2}, {105, 1}, {105, 1}}, false},
-	} {
-		log := newLedger(params{capacity: 3, count: 1, periodNs: 10})
-		ok := true
-		for _, a := range tt.made {
-			ok = log.admit(a.at, a.quantity)
-		}
-		assert.Equal(t, tt.ok, ok, tt.log)
-	}
 }

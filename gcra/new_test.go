@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"redis-throttle/gcra"
 )
@@ -70,18 +69,4 @@ func TestNewIsExactAtItsBounds(t *testing.T) {
 	} {
 		checkNew(t, tt.capacity, tt.count, tt.n, tt.unit)
 	}
-}
-
-func TestNewIsExactOrRefuses(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		// Products just above and below 2^63 and 2^64 are as likely as small numbers.
-		number := rapid.OneOf(
-			rapid.Int64(),
-			rapid.Int64Range(-1, 3),
-			rapid.Custom(func(t *rapid.T) int64 {
-				return int64(uint64(1)<<rapid.IntRange(0, 63).Draw(t, "bit") - rapid.Uint64Range(0, 1).Draw(t, "minus"))
-			}),
-		)
-		_, _ = checkNew(t, number.Draw(t, "capacity"), number.Draw(t, "count"), number.Draw(t, "n"), number.Draw(t, "unit"))
-	})
 }

@@ -51,78 +51,9 @@ func TestAForceOfNothingLeavesTheStateAsItIs(t *testing.T) {
 	assert.Equal(t, before, bucket)
 }
 
-func TestFourLiftsAreUndoneOneByOneAndTheOldestTogether(t *testing.T) {
-	const s = int64(1e9)
-	limit := perSecond(t, 1, 3)
-	b := gcra.Bucket{Limit: limit}
-	var before []gcra.State
-	for i := range int64(6) {
-		before = append(before, b.State)
-		b.Charge(start, 1, (i+1)*10*s)
-	}
-	assert.LessOrEqual(t, len(b.Append(nil)), gcra.MaxEncodedLen)
-	for i, want := range []int64{51, 41, 31, 30, 29, 0} {
-		b.Refund(start, 1)
-		assert.Equal(t, want*s, resetAfter(&b, start), "%d refunded", i+1)
-		if i < 3 {
-			assert.Equal(t, before[5-i].TAT, b.TAT, "what was stored")
-		}
-	}
-	assert.Equal(t, gcra.State{}, b.State)
-}
-
-func TestTheEncodingOfABucketByteByByte(t *testing.T) {
-	const at = int64(0x0102030405060708)
-	limit, err := gcra.New(1, 1, 0x1000, time.Nanosecond)
-	require.NoError(t, err)
-	for _, tt := range []struct {
-		state   string
-		backlog int64
-		want    []byte
-	}{
-		{"full", 0, nil},
-		{"empty", 0x1000, []byte{0x08, 0x17, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01}},
-		{"a reservation", 0x1000 + 0x0a0b, []byte{
-			0x13, 0x21, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01, // TAT
-			0x0b, 0x0a, 0, 0, 0, 0, 0, 0}}, // wait of the last in ns
-	} {
-		s, back := gcra.Bucket{Limit: limit}, gcra.Bucket{Limit: limit}
-		setBacklog(&s, at, tt.backlog)
-		assert.Equal(t, append([]byte("before"), tt.want...), s.Append([]byte("before")), tt.state)
-		assert.LessOrEqual(t, len(tt.want), gcra.MaxEncodedLen)
-		require.NoError(t, back.Decode(tt.want), tt.state)
-		assert.Equal(t, s, back, tt.state)
-	}
-}
-
-func TestTheEncodingOfALiftByteByByte(t *testing.T) {
-	const at = int64(0x0102030405060708)
-	limit, err := gcra.New(2, 1, 0x1000, time.Nanosecond)
-	require.NoError(t, err)
-	s, back := gcra.Bucket{Limit: limit}, gcra.Bucket{Limit: limit}
-	s.Charge(at, 1, 0)
-	s.Charge(at, 1, 0x1234)
-	want := []byte{
-		0x3c, 0x29, 0x06, 0x05, 0x04, 0x03, 0x02, 0x01, // TAT
-		0x34, 0x02, 0, 0, 0, 0, 0, 0, // queue
-		0x34, 0x02, 0, 0, 0, 0, 0, 0, // from when it would have been full to the slot
-		0x00, 0x10, 0, 0, 0, 0, 0, 0, // charged at the slot
-	}
-	assert.Equal(t, want, s.Append(nil))
-	require.NoError(t, back.Decode(want))
-	assert.Equal(t, s, back)
-
-	// The same bucket seen later: nothing is queued any more.
-	s.Refund(at+0x800, 0)
-	clear(want[8:16])
-	assert.Equal(t, want, s.Append(nil))
-	s.Refund(at+0x1234, 0)
-	assert.Equal(t, want[:8], s.Append(nil), "the slot has come")
-}
-
 func TestDecodeRefusesWhatIsNoBucket(t *testing.T) {
 	word := func(b byte) []byte { return bytes.Repeat([]byte{b}, 8) }
-	zero, one, top := word(0), word(1), append(word(0)[:7], 0x80)
+	zero, one, top, longest := word(0), word(1), append(word(0)[:7], 0x80), append(word(0xff)[:7], 0x7f)
 	for _, tt := range []struct {
 		what    string
 		encoded []byte
@@ -148,7 +79,7 @@ func TestDecodeRefusesWhatIsNoBucket(t *testing.T) {
 		assert.Equal(t, gcra.ErrEncoding, s.Decode(tt.encoded), tt.what)
 		assert.Equal(t, gcra.State{}, s, tt.what)
 	}
-	for _, encoded := range [][]byte{one, word(0xff), append(word(0xff), one...), words(word(9), zero, one, one),
+	for _, encoded := range [][]byte{one, word(0xff), append(word(0xff), one...), append(word(1), longest...), words(word(9), zero, one, one),
 		words(word(0xff), one, word(0x7f), word(0x7f)), words(word(2), one, one, one),
 		words(word(0xff), one, one, one, one, one, one, one, one, one)} {
 		var s gcra.State
@@ -161,22 +92,6 @@ func words(words ...[]byte) []byte { return slices.Concat(words...) }
 
 // admission is units let through for an instant.
 type admission struct{ at, units int64 }
-
-// Tolerance and wait may each come near 2^63 ns. The code that charges keeps their sum below.
-func TestALongQueueOnALimitThatBecomesSlow(t *testing.T) {
-	const widest = math.MaxInt64
-	slow, err := gcra.New(1, 1, widest, 1) // one unit in 292 years
-	require.NoError(t, err)
-	fast, err := gcra.New(1, 1, 1, 1) // one unit, one a nanosecond
-	require.NoError(t, err)
-	s := gcra.Bucket{Limit: fast}
-	s.Charge(widest, 1, widest-1)
-	s.Limit = slow
-	assert.False(t, s.BringTo(widest))
-	assert.Equal(t, int64(widest), s.RetryAfter(widest, 1))
-	assert.True(t, s.BringTo(0), "an instant 2^64 ns ahead")
-	assert.Equal(t, uint64(widest), s.TAT)
-}
 
 // askQueue sends callers that reserve and callers that do not to one bucket. It returns what they were let through for, in the time of a watch that
 // runs on when the limiter's clock is set back.
