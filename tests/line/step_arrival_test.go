@@ -65,25 +65,6 @@ func TestACallerThatComesRightAfterAStepStandsBehindOthers(t *testing.T) {
 	}
 }
 
-// Steps to and fro do not add up: nobody comes nearer to its slot by them than by the time that passes.
-func TestStepsToAndFroBringNobodyNearer(t *testing.T) {
-	t.Parallel()
-	s, stepBy := kit.StartWithSteps(t)
-	admin := s.Raw()
-	kit.Ask(t, admin, "CL.LIMIT k RATE 1/1h BURST 1")
-	waiting := kit.StartWaiting(t, s, "CL.WAIT k RATE 1/1h BURST 1 TIMEOUT 0")
-	kit.AwaitWaiting(t, admin, 1)
-	for range 8 {
-		for _, ahead := range []time.Duration{10 * time.Minute, 0} {
-			stepBy(ahead)
-			v, err := waiting.ReceiveWithin(turnsOfCron)
-			require.Error(t, err, "%v", v)
-		}
-	}
-	stepBy(2 * time.Hour)
-	kit.RequireAdmitted(t, waiting)
-}
-
 // The server judges for as long as it looks at a line by the clock as it was when it began. A lease that is granted after a step back in the middle
 // of that would be over for the server at once, and the next in line let in, too.
 func TestAStepBackInTheMiddleOfALookLetsInOne(t *testing.T) {

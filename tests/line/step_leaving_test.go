@@ -2,6 +2,7 @@ package line_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,8 +22,8 @@ func TestALineGoesOnWhenACallerLeavesRightAfterAStep(t *testing.T) {
 		leave string
 		by    time.Duration // at the small size
 	}{
-		"unblocked": {"CLIENT UNBLOCK %d", 6 * time.Minute}, "unblocked with an error": {"CLIENT UNBLOCK %d ERROR", -step},
-		"killed": {"CLIENT KILL ID %d", -step}, "let in": {"DEL k", 6 * time.Minute},
+		"unblocked": {"CLIENT UNBLOCK ID-OF-IT", 6 * time.Minute}, "unblocked with an error": {"CLIENT UNBLOCK ID-OF-IT ERROR", -step},
+		"killed": {"CLIENT KILL ID ID-OF-IT", -step}, "let in": {"DEL k", 6 * time.Minute},
 	}
 	for name, kind := range kit.WaitsOfAllKinds() {
 		for how, way := range ways {
@@ -35,9 +36,10 @@ func TestALineGoesOnWhenACallerLeavesRightAfterAStep(t *testing.T) {
 					kit.Do(t, admin, "%s", kind.Take)
 					kind.WaitAs(t, s, waiting, 1)
 					kit.AskLease(t, admin, "CL.LEASE l SLOTS 1 TTL 1d ID holder")
-					there := kit.WaitForLease(t, s, leasesWaiting(s)+1, "CL.LEASE l SLOTS 1 TTL 1d ID there TIMEOUT 0") // the server sleeps for five minutes
+					others := int(s.InfoInt("throttle", "throttle_leases_waiting"))
+					there := kit.WaitForLease(t, s, others+1, "CL.LEASE l SLOTS 1 TTL 1d ID there TIMEOUT 0") // the server sleeps for five minutes
 					c.SetAhead(0, by.Nanoseconds())
-					v := kit.Do(t, admin, way.leave, idOrNothing(way.leave, id)...)
+					v := kit.Do(t, admin, "%s", strings.ReplaceAll(way.leave, "ID-OF-IT", fmt.Sprint(id)))
 					require.False(t, v.IsError(), "%v", v)
 					kit.Do(t, admin, "CONFIG SET hz 10")
 
@@ -61,16 +63,4 @@ func TestALineGoesOnWhenACallerLeavesRightAfterAStep(t *testing.T) {
 			}
 		}
 	}
-}
-
-func leasesWaiting(s *server.Server) int {
-	return int(s.InfoInt("throttle", "throttle_leases_waiting"))
-}
-
-// idOrNothing is the argument of a command that names a client, or of one that does not.
-func idOrNothing(command string, id int64) []any {
-	if command == "DEL k" {
-		return nil
-	}
-	return []any{id}
 }
