@@ -1,5 +1,6 @@
 // Recipes of the manual of hono-rate-limiter: our store beside its own, in memory and in Redis, and beside that of rate-limit-redis.
-import { describe } from 'node:test'
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
 import { type Context, Hono } from 'hono'
 import { MemoryStore, RedisStore, rateLimiter, type Store, webSocketLimiter } from 'hono-rate-limiter'
 import type { WSContext } from 'hono/ws'
@@ -175,4 +176,13 @@ const recipes: Record<string, Recipe<Make>> = {
 
 describe('hono-rate-limiter', () => {
   compare(recipes, theirs, ours)
+})
+
+test('a rolling deploy: old and new processes each keep to the limit', async () => {
+  for (const make of [theirs.RedisStore, theirs['rate-limit-redis']]) {
+    const stores = [(make ?? assert.fail())()(), ours()()]
+    const found = []
+    for (let i = 0; i < 6; i++) found.push(...(await statuses((app) => app.use(rateLimiter({ ...hour, limit: 2, store: stores[i % 2] ?? assert.fail() })), '')))
+    assert.deepEqual(found, [200, 200, 200, 200, 429, 429])
+  }
 })

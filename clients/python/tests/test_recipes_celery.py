@@ -41,6 +41,7 @@ for name, theirs, ours in (
     ("retried", {"rate_limit": "1/h"}, {"throttle_limits": HOURLY}),
     ("of nothing", {"rate_limit": 0}, {"throttle_limits": rate(0, "1h")}),
     ("both", {"rate_limit": "1/h"}, {"throttle_limits": rate(8, "1h"), "rate_limit": "1/h"}),
+    ("rolling", {"rate_limit": "1/h"}, {"throttle_limits": HOURLY}),
 ):
     task(name + ", theirs", **theirs)
     task(name + ", ours", **OURS, **ours)
@@ -58,6 +59,9 @@ RECIPES = {
     "of nothing": (4, 0),  # no limit; nobody
     "both": (2, 2),  # the stricter one
 }
+ROLLING = {"rolling, theirs": 1, "rolling, ours": 1}
+"""One worker has the old task, the other the new one: each keeps to its limit."""
+
 SEND = f"""
 import json, tasks
 for name in json.loads({json.dumps(json.dumps(list(RECIPES)))}):
@@ -65,6 +69,9 @@ for name in json.loads({json.dumps(json.dumps(list(RECIPES)))}):
         for whose in ("theirs", "ours"):
             for _ in range(2):
                 tasks.app.send_task(f"{{name}}, {{whose}}", queue=queue)
+for queue, whose in (("q0", "theirs"), ("q1", "ours")):
+    for _ in range(2):
+        tasks.app.send_task(f"rolling, {{whose}}", queue=queue)
 for _ in range(2):  # a queue keeps its order, also that of retries, which were sent before the first of these ran
     for queue in ("q0", "q1"):
         tasks.app.send_task("last", queue=queue).get(timeout={5 * PATIENCE})
@@ -83,6 +90,7 @@ def test_how_many_tasks_run_beside_the_limits_of_celery(own_server: Server, tmp_
         assert run.returncode == 0, run.stderr + logs
         ran = json.loads(run.stdout)
         assert {name: (ran.get(f"{name}, theirs", 0), ran.get(f"{name}, ours", 0)) for name in RECIPES} == RECIPES, logs
+        assert {name: ran[name] for name in ROLLING} == ROLLING, logs
     finally:
         for process in workers:
             process.terminate()

@@ -46,6 +46,13 @@ async def act(limiter: Any, verb: str, item: limits.RateLimitItem, identifiers: 
     return (await got) if inspect.isawaitable(got) else got
 
 
+async def close(storage: Any) -> None:
+    of = getattr(storage, "limiter", None) or getattr(getattr(storage, "bridge", storage), "storage", None)
+    end: Any = getattr(of, "aclose", None) or getattr(of, "close", lambda: None)
+    if inspect.isawaitable(closing := end()):
+        await closing
+
+
 @pytest.mark.parametrize("scheme", ["", "async+"])
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("name", RECIPES)
@@ -56,7 +63,13 @@ async def test_what_gets_through_is_that_of_the_storages_of_limits(server: Serve
         storage: Any = storage_from_string(f"{scheme}{uri}", **({"implementation": "redispy"} if scheme and uri.startswith("redis") else {}))
         limiter = kinds[strategy](storage)
         assert [await act(limiter, *one) for one in acts] == expected, uri
-        of = getattr(storage, "limiter", None) or getattr(getattr(storage, "bridge", storage), "storage", None)
-        close: Any = getattr(of, "aclose", None) or getattr(of, "close", lambda: None)
-        if inspect.isawaitable(closing := close()):
-            await closing
+        await close(storage)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+async def test_in_a_rolling_deploy_old_and_new_processes_each_keep_to_the_limit(server: Server, strategy: str) -> None:
+    storages = [storage_from_string(uri) for uri in (server.url, f"throttle+{server.url}", f"throttle+{server.url}")]
+    limiters = [limits.strategies.STRATEGIES[strategy](storage) for storage in storages]
+    assert [limiter.hit(HOURLY, "ann") for limiter in limiters * 2] == [True, True, True, True, False, False]
+    for storage in storages:
+        await close(storage)

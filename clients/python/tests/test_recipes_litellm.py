@@ -15,7 +15,7 @@ from servers import Server
 PROGRAM = """
 import asyncio, contextvars, json, sys
 from fastapi import HTTPException
-from litellm.caching.caching import DualCache
+from litellm.caching.caching import DualCache, RedisCache
 from litellm.proxy._types import UserAPIKeyAuth
 from litellm.proxy.hooks.parallel_request_limiter_v3 import _PROXY_MaxParallelRequestsHandler_v3
 from litellm.proxy.utils import InternalUsageCache
@@ -46,6 +46,10 @@ async def play(hooks, limits, acts):
     return statuses
 
 
+def theirs(redis=None):
+    return _PROXY_MaxParallelRequestsHandler_v3(InternalUsageCache(DualCache(redis_cache=redis)))
+
+
 def hook(number, rpm_limit=None, tpm_limit=None, max_parallel_requests=None):
     limiter = Limiter.from_url(url, timeout="5s")
     return ThrottleHook(limiter=limiter, requests=rpm_limit and rate(rpm_limit, "1h"), tokens=tpm_limit and rate(tpm_limit, "1h"),
@@ -56,9 +60,12 @@ async def main():
     said = []
     for number, (limits, acts) in enumerate(recipes):
         ours = [hook(number, **limits) for _ in range(2)]
-        said.append([await play([_PROXY_MaxParallelRequestsHandler_v3(InternalUsageCache(DualCache()))], limits, acts), await play(ours, {}, acts)])
+        said.append([await play([theirs()], limits, acts), await play(ours, {}, acts)])
         for one in ours:
             await one.limiter.close()
+    new = hook("rolling", rpm_limit=2)
+    said.append(await play([theirs(RedisCache(url=url)), new], {"rpm_limit": 2}, [("ask", "ann", 300)] * 6))
+    await new.limiter.close()
     print(json.dumps(said))
 
 
@@ -79,10 +86,12 @@ RECIPES: dict[str, tuple[dict[str, int], list[tuple[str, str, int]], list[int]]]
 
 @pytest.mark.timeout(480)
 def test_what_gets_through_is_that_of_the_proxy(server: Server) -> None:
-    """The hooks of two processes take turns for ours."""
+    """The hooks of two processes take turns for ours. In a rolling deploy theirs and ours each keep to the limit, on one server."""
     environment = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_RATE_LIMIT_WINDOW_SIZE": "3600"}
     given = json.dumps([server.url, [recipe[:2] for recipe in RECIPES.values()]])
     ran = subprocess.run([sys.executable, "-W", "ignore", "-c", PROGRAM, given], env=environment, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
-    said = dict(zip(RECIPES, json.loads(ran.stdout.splitlines()[-1]), strict=True))
+    *compared, rolling = json.loads(ran.stdout.splitlines()[-1])
+    said = dict(zip(RECIPES, compared, strict=True))
     assert said == {name: [expected, expected] for name, (_, _, expected) in RECIPES.items()}
+    assert rolling == [200, 200, 200, 200, 429, 429]

@@ -18,7 +18,8 @@ given = json.loads(sys.argv[1])
 settings.configure(
     SECRET_KEY="x", ROOT_URLCONF="__main__", ALLOWED_HOSTS=["*"], INSTALLED_APPS=["rest_framework"], DATABASES={}, USE_TZ=True,
     CACHES={"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
-            "alternate": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": "alternate"}},
+            "alternate": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": "alternate"},
+            "redis": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": given["url"]}},
     REST_FRAMEWORK={
         "DEFAULT_AUTHENTICATION_CLASSES": [], "UNAUTHENTICATED_USER": None,
         "DEFAULT_THROTTLE_RATES": {"anon": "2/day", "user": "3/day", "burst": "2/hour", "sustained": "3/day", "contacts": "2/day", "uploads": "1/day",
@@ -121,6 +122,15 @@ def by_request(m):
     return {"": view(get_throttles=lambda self: [NotOfReads()] if self.request.method == "POST" else [])}
 
 
+def rolling(m):
+    class Old(throttling.AnonRateThrottle):
+        cache = caches["redis"]
+
+    class New(redis_throttle.django.AnonRateThrottle):
+        pass
+    return {"old": view(Old), "new": view(New)}  # of both, whichever is asked for
+
+
 def no_rate(m):
     class Unlimited(m.AnonRateThrottle):
         scope = "none"
@@ -167,6 +177,8 @@ RECIPES: dict[str, tuple[list[Request], list[int]]] = {
     "login": (post("ann", "ann", "ann", "bob") + get(None, None, None), [200, 200, 429, 200, 200, 200, 200]),
     "exempt": (get("admin", "admin", "admin", "admin", "ann", "ann", "ann", "ann"), [200] * 7 + [429]),
     "by_request": (post("ann", "ann", "ann", "ann") + get(None), [200, 200, 200, 429, 200]),
+    "rolling": (get(None, url="old") + get(None, url="new") + get(None, url="old") + get(None, url="new") + get(None, url="old") + get(None, url="new"),
+                [200, 200, 200, 200, 429, 429]),
     "no_rate": (get(None, None, None), [200, 200, 200]),
 }
 

@@ -19,7 +19,10 @@ import { Limiter } from '../limiter.js'
 export interface ThrottleStoreOptions {
   /** A `Limiter`, or another decider. */
   limiter: Decider
-  /** What the keys begin with: `express-rate-limit:` and the limit, if it is left out. Stores with the same prefix and limit share their hits. */
+  /**
+   * What the keys begin with: `express-rate-limit:` and the limit, if it is left out. Stores with the same prefix and limit share
+   * their hits. Take one that no store of another library has, also while you replace it: neither can read what the other has written.
+   */
   prefix?: string
 }
 
