@@ -70,6 +70,7 @@ func TestARunLeavesItsFiguresTablesAndCharts(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join(o.Out, name))
 		require.NoError(t, err)
 		assert.Contains(t, string(text), "CL.THROTTLE allowed", name)
+		assert.NotRegexp(t, "<text|font", string(text), "a picture needs no font: %s", name)
 	}
 	public := t.TempDir()
 	publishShown(o.Out, public)
