@@ -31,10 +31,12 @@ func (m made) line() string {
 	return fmt.Sprintf(`{"time":%q,"remote_addr":%q,"cost":%d}`, m.at.UTC().Format(time.RFC3339Nano), m.client, m.cost)
 }
 
-// traffic is what some clients ask for, in the order of time.
-func traffic(t testing.TB, clients, n int) (all []made) {
+// autumn is before the night in which clocks in Berlin are set back.
+var autumn = time.Date(2026, 10, 24, 21, 0, 0, 0, time.UTC)
+
+// traffic is what some clients ask for, in the order of time, from an instant on.
+func traffic(t testing.TB, at time.Time, clients, n int) (all []made) {
 	random := chance.New(t)
-	at := time.Date(2026, 10, 24, 21, 0, 0, 0, time.UTC) // the next night, clocks in Berlin are set back
 	for range n {
 		if random.IntN(50) == 0 {
 			at = at.Add(time.Duration(random.IntN(600)) * time.Second)
@@ -53,19 +55,21 @@ func linesOf(all []made) (lines []string) {
 	return lines
 }
 
+// denials are a client's: how many, and the longest wait that it was told, -1 if once none helped.
+type denials struct{ denied, longestMs int64 }
+
 // counted is what a naive replay makes of a log.
 type counted struct {
-	denied, clients int64
-	longest         int64
-	decided, alone  []int64
-	of              map[string]int64
+	denied         int64
+	decided, alone []int64
+	of             map[string]denials
 }
 
 // naively asks a host with all keys, one request after the other.
 func naively(t testing.TB, all []made, words string, costs bool, limits int) counted {
 	t.Helper()
 	var host embedded.Host
-	c := counted{decided: make([]int64, limits), alone: make([]int64, limits), of: map[string]int64{}}
+	c := counted{decided: make([]int64, limits), alone: make([]int64, limits), of: map[string]denials{}}
 	for _, m := range all {
 		line := "CL.LIMIT " + m.client + " " + words + " COMPACT EACH"
 		if costs {
@@ -84,66 +88,75 @@ func naively(t testing.TB, all []made, words string, costs bool, limits int) cou
 			continue
 		}
 		c.denied++
-		c.longest = max(c.longest, reply.Integers[4])
 		if reply.Integers[1] > 0 {
 			c.decided[reply.Integers[1]-1]++
 		}
-		c.of[m.client]++
+		of, retryMs := c.of[m.client], reply.Integers[4]
+		if of.longestMs >= 0 && retryMs >= 0 {
+			retryMs = max(retryMs, of.longestMs)
+		} else {
+			retryMs = -1
+		}
+		c.of[m.client] = denials{of.denied + 1, retryMs}
 	}
-	c.clients = int64(len(c.of))
 	return c
 }
 
-// Every kind of limit, with every option, decides each request as a server would that had all keys.
+// Every kind of limit, with every option, decides each request as a server would that had all keys, on whatever day the log was written.
 func TestDecisionsAreThoseOfAServerWithAllKeys(t *testing.T) {
 	t.Parallel()
-	all := traffic(t, 40, size.Of(2000, 5000))
-	for _, words := range []string{
+	tried := []string{
 		"RATE 1/s BURST 5", "RATE 20/m", "WINDOW 10/m", "FIXED 30/h", "FIXED 100/d TZ Europe/Berlin", "FIXED 20/10m FIRST", "RATE 1/s BURST 5 WINDOW 30/m FIXED 100/h",
-		"RATE 1/s BURST 5 BAN 2m", "RATE 1/s BURST 5 BAN 2m AFTER 3/10m", "RATE 1/s BURST 5 FIXED 0/d SHADOW", "FIXED 0/d", "RATE 1/s BURST 5 STRICT", "RATE 1/s BURST 3 MAXWAIT 2s", "RATE 1/s BURST 5 FORCE", "RATE 1/s BURST 5 UPTO", "RATE 1/s BURST 9 SPARE 3",
-		"RATE 1/s BURST 50 RATE 10/m BURST 3 SHADOW", "RATE 1/s BURST 4 TAKE 2 WINDOW 100/h",
+		"RATE 1/s BURST 5 BAN 2m", "RATE 1/s BURST 5 BAN 2m AFTER 3/10m", "RATE 1/s BURST 5 FIXED 0/d SHADOW", "FIXED 0/d", "RATE 1/s BURST 5 STRICT", "RATE 1/s BURST 3 MAXWAIT 2s", "RATE 1/s BURST 5 FORCE", "RATE 1/s BURST 9 SPARE 3",
+		"RATE 1/s BURST 50 RATE 10/m BURST 3 SHADOW", "RATE 1/s BURST 4 TAKE 2 WINDOW 100/h", "FIXED 90/d TZ America/New_York FIXED 12/m",
+	}
+	for day, start := range map[string]time.Time{
+		"the night before clocks are set back in Berlin": autumn,
+		"the hour that comes twice in New York":          time.Date(2026, 11, 1, 4, 50, 0, 0, time.UTC),
+		"the hour that clocks leave out in New York":     time.Date(2026, 3, 8, 6, 50, 0, 0, time.UTC),
+		"a leap day":                       time.Date(2028, 2, 28, 23, 50, 0, 0, time.UTC),
+		"the first midnight of a new year": time.Date(2026, 12, 31, 23, 50, 0, 0, time.UTC),
 	} {
 		for _, costs := range []bool{false, true} {
-			if costs && strings.Contains(words, "UPTO") {
-				continue // asks for nothing where the cost is 0
-			}
+			all := traffic(t, start, 40, size.Of(1000, 5000))
 			o := usual(t)
 			o.Files = []string{access(t, "access.log", linesOf(all)...)}
+			o.memoryBytes, o.Top = 1, 100
+			for _, words := range tried {
+				o.Sets = append(o.Sets, Set{fmt.Sprint("set", len(o.Sets)), words})
+			}
 			if costs {
 				var err error
 				o.Cost, err = fields.ParseCost("cost")
 				require.NoError(t, err)
+			} else { // with a cost of 0 it asks for nothing
+				o.Sets = append(o.Sets, Set{"upto", "RATE 1/s BURST 5 UPTO"})
 			}
-			o.Sets = []Set{{"tried", words}}
-			o.memoryBytes = 1
 			r, err := Run(t.Context(), o)
-			require.NoError(t, err, words)
-			result := r.Sets[0]
-			want := naively(t, all, words, costs, len(result.Rules))
-			require.Equal(t, want.denied, result.Denied, words)
-			assert.Equal(t, want.clients, result.DeniedClients, words)
-			assert.Equal(t, int64(len(all)), result.Requests)
-			assert.Zero(t, result.Errors)
-			for i, rule := range result.Rules {
-				assert.Equal(t, want.decided[i], rule.Denied, "%s of %s", rule.Words, words)
-				assert.Equal(t, want.alone[i], rule.Alone, "%s of %s", rule.Words, words)
-			}
-			if want.denied > 0 {
-				assert.Equal(t, want.longest, max(result.Waits.Max, minusOneIf(result.Waits)), words)
-				assert.Equal(t, want.denied, sum(result.Series))
-			}
-			for _, c := range result.Top {
-				assert.Equal(t, want.of[c.Name], c.Denied)
+			require.NoError(t, err)
+			for i, result := range r.Sets {
+				about := day + ": " + o.Sets[i].Words
+				want := naively(t, all, o.Sets[i].Words, costs, len(result.Rules))
+				require.Equal(t, want.denied, result.Denied, about)
+				assert.Equal(t, int64(len(want.of)), result.DeniedClients, about)
+				assert.Equal(t, int64(len(all)), result.Requests)
+				assert.Zero(t, result.Errors)
+				for k, rule := range result.Rules {
+					assert.Equal(t, want.decided[k], rule.Denied, "%s: %s", about, rule.Words)
+					assert.Equal(t, want.alone[k], rule.Alone, "%s: %s", about, rule.Words)
+				}
+				assert.Equal(t, want.denied, sum(result.Series), about)
+				longestMs := int64(0)
+				for _, c := range want.of {
+					longestMs = max(longestMs, c.longestMs)
+				}
+				assert.Equal(t, longestMs, result.Waits.Max, about)
+				for _, c := range result.Top {
+					assert.Equal(t, want.of[c.Name], denials{c.Denied, c.LongestMs}, about)
+				}
 			}
 		}
 	}
-}
-
-func minusOneIf(w Waits) int64 {
-	if w.Never > 0 && w.Max == 0 {
-		return -1
-	}
-	return 0
 }
 
 func sum(all []int64) (n int64) {
@@ -156,7 +169,7 @@ func sum(all []int64) (n int64) {
 // What the curve says of a rate and a burst is what the limit does, for all clients together.
 func TestPointsOfTheCurveDenyWhatTheySay(t *testing.T) {
 	t.Parallel()
-	all := traffic(t, 60, size.Of(2000, 6000))
+	all := traffic(t, autumn, 60, size.Of(2000, 6000))
 	o := usual(t)
 	o.Files = []string{access(t, "access.log", linesOf(all)...)}
 	r, err := Run(t.Context(), o)
@@ -169,7 +182,7 @@ func TestPointsOfTheCurveDenyWhatTheySay(t *testing.T) {
 		for q, burst := range p.Bursts {
 			want := naively(t, all, fmt.Sprintf("RATE %s BURST %d", p.Rate, burst), false, 1)
 			require.Equal(t, want.denied, p.Denied[q], "RATE %s BURST %d", p.Rate, burst)
-			require.Equal(t, want.clients, p.Clients[q], "RATE %s BURST %d", p.Rate, burst)
+			require.Len(t, want.of, int(p.Clients[q]), "RATE %s BURST %d", p.Rate, burst)
 		}
 		require.Zero(t, p.Denied[len(p.Denied)-1])
 		if i > 0 {
@@ -192,7 +205,7 @@ func TestPointsOfTheCurveDenyWhatTheySay(t *testing.T) {
 // Peaks are by the clock: of each client its fullest second, minute and hour.
 func TestPeaksAreThoseOfTheClock(t *testing.T) {
 	t.Parallel()
-	all := traffic(t, 30, 4000)
+	all := traffic(t, autumn, 30, 4000)
 	o := usual(t)
 	o.Files = []string{access(t, "access.log", linesOf(all)...)}
 	r, err := Run(t.Context(), o)
@@ -229,7 +242,7 @@ func TestPeaksAreThoseOfTheClock(t *testing.T) {
 func TestFilesAndTheOrderOfLinesMakeNoDifference(t *testing.T) {
 	t.Parallel()
 	random := chance.New(t)
-	all := traffic(t, 40, 3000)
+	all := traffic(t, autumn, 40, 3000)
 	base := usual(t)
 	base.Sets = []Set{{"a", "RATE 1/s BURST 3 WINDOW 40/h"}}
 	run := func(files ...string) *Report {
@@ -375,7 +388,7 @@ func TestAReportOfASampleSaysSo(t *testing.T) {
 // A context that ends has the run report what was read.
 func TestWhatWasReadIsReportedWhenTheContextEnds(t *testing.T) {
 	t.Parallel()
-	all := traffic(t, 40, 60_000)
+	all := traffic(t, autumn, 40, 60_000)
 	o := usual(t)
 	o.Files = []string{access(t, "a.log", linesOf(all)...)}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -417,7 +430,7 @@ func TestALogWithoutRequestsIsReportedAsSuch(t *testing.T) {
 func TestADamagedFileIsReportedAsFarAsItGoes(t *testing.T) {
 	t.Parallel()
 	o := usual(t)
-	path := access(t, "a.log.gz", string(gzipped(t, strings.Join(linesOf(traffic(t, 400, 30_000)), "\n")+"\n")))
+	path := access(t, "a.log.gz", string(gzipped(t, strings.Join(linesOf(traffic(t, autumn, 400, 30_000)), "\n")+"\n")))
 	whole, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, whole[:len(whole)/2], 0o644))
