@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/internal/size"
+	"redis-throttle/tests/kit"
 	"redis-throttle/tests/server"
 )
 
@@ -30,22 +31,7 @@ func patience(t *testing.T) time.Duration {
 	return time.Until(deadline) * 9 / 10
 }
 
-// program is the program under test, built once.
-var program string
-
-func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "throttle-bench-test-")
-	if err != nil {
-		panic(err)
-	}
-	program = filepath.Join(dir, "throttle-bench")
-	if out, err := exec.Command("go", "build", "-o", program, "redis-throttle/bench/throttle-bench").CombinedOutput(); err != nil {
-		panic(string(out))
-	}
-	code := m.Run()
-	_ = os.RemoveAll(dir)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { kit.RunBuilt(m) }
 
 // bench is a run of the program.
 type bench struct {
@@ -64,7 +50,7 @@ func newBench(t *testing.T, args ...string) *bench {
 	require.NoError(t, err)
 	b := &bench{temp: t.TempDir(), out: t.TempDir()}
 	args = append(args, "--server", redis.Path, "--module", module, "--out", b.out)
-	b.Cmd = exec.Command(program, args...)
+	b.Cmd = exec.Command(kit.Built(t, "bench/throttle-bench"), args...)
 	b.Env = append(os.Environ(), "PEERS=", "TMPDIR="+b.temp)
 	b.Stdout, b.Stderr = &b.stdout, &b.stderr
 	return b
@@ -239,7 +225,5 @@ func assertNamesNoMachine(t *testing.T, path string) {
 	if len(host) > 3 { // shorter ones are anything
 		assert.NotContains(t, string(text), host)
 	}
-	for _, dir := range []string{os.TempDir(), filepath.Dir(program)} {
-		assert.NotContains(t, string(text), dir)
-	}
+	assert.NotContains(t, string(text), os.TempDir())
 }

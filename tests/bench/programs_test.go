@@ -2,13 +2,13 @@ package bench_test
 
 import (
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/kit"
 	"redis-throttle/tests/server"
 )
 
@@ -20,11 +20,8 @@ func requireRows(t *testing.T, name string, args []string, rows ...string) {
 	require.NoError(t, err)
 	redis, err := server.DefaultProgram()
 	require.NoError(t, err)
-	program := filepath.Join(t.TempDir(), name)
-	out, err := exec.Command("go", "build", "-o", program, "redis-throttle/bench/"+name).CombinedOutput()
-	require.NoError(t, err, string(out))
 	args = append([]string{"--server", redis.Path, "--module", module, "--callers", "2", "--seconds", "50ms"}, args...)
-	printed, err := exec.Command(program, args...).CombinedOutput()
+	printed, err := exec.Command(kit.Built(t, "bench/"+name), args...).CombinedOutput()
 	require.NoError(t, err, string(printed))
 	for _, row := range rows {
 		assert.Equal(t, 1, strings.Count(string(printed), row), string(printed))

@@ -42,27 +42,35 @@ func TestNegativeHitsAreGivenBack(t *testing.T) {
 	}
 }
 
-// A limit in a request may be for several units of time, and has a state of its own then.
-func TestALimitOfARequestIsForSeveralUnits(t *testing.T) {
+// A limit of a request's own has a state of its own, also by the number of units of time that it is for.
+func TestARequestBringsItsOwnLimit(t *testing.T) {
 	t.Parallel()
 	g := start(t, server.Start(t).Addr(), basic)
-	limited := func(units *wrapperspb.UInt32Value) *rls.RateLimitRequest {
-		r := ask("shop", 0, "new=1")
-		r.Descriptors[0].Limit = &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 2, Unit: types.RateLimitUnit_DAY, UnitMultiplier: units}
-		return r
+	request := ask("shop", 0, "user=1", "new=x")
+	own := &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 2, Unit: types.RateLimitUnit_DAY}
+	request.Descriptors[0].Limit = own
+	for _, c := range []struct {
+		units uint32 // 0 for none
+		want  string
+	}{{0, "OK 1 -"}, {1, "OK 0 -"}, {0, "OVER 0! -"}, {400, "OK 1 -"}, {400, "OK 0 -"}, {400, "OVER 0! -"}, {1<<32 - 1, "InvalidArgument"}} {
+		if own.UnitMultiplier = nil; c.units > 0 {
+			own.UnitMultiplier = wrapperspb.UInt32(c.units)
+		}
+		assert.Contains(t, g.asks(request), c.want, "for %d days", c.units)
 	}
-	for _, want := range []string{"OK 1", "OK 0", "OVER 0!"} {
-		assert.Equal(t, want, g.asks(limited(wrapperspb.UInt32(400))))
-	}
-	response, err := g.ShouldRateLimit(t.Context(), limited(wrapperspb.UInt32(400)))
+	own.UnitMultiplier = wrapperspb.UInt32(400)
+	response, err := g.ShouldRateLimit(t.Context(), request)
 	require.NoError(t, err)
 	st := response.Statuses[0]
 	assert.EqualValues(t, 400, st.CurrentLimit.GetUnitMultiplier().GetValue())
 	assert.Greater(t, st.DurationUntilReset.AsDuration(), 24*time.Hour, "the window is longer than a day")
-	assert.Equal(t, "OK 1", g.asks(limited(nil)))
-	assert.Equal(t, "OK 0", g.asks(limited(wrapperspb.UInt32(1))), "1 is the default")
-	assert.Contains(t, g.asks(limited(wrapperspb.UInt32(0))), "InvalidArgument")
-	assert.Contains(t, g.asks(limited(wrapperspb.UInt32(1<<32-1))), "InvalidArgument")
+	assert.Equal(t, "OK 9", g.asks(ask("shop", 0, "user=1")), "so has the file's limit")
+	own.UnitMultiplier = wrapperspb.UInt32(0)
+	assert.Contains(t, g.asks(request), "InvalidArgument")
+	own.UnitMultiplier, own.Unit = nil, types.RateLimitUnit_UNKNOWN
+	assert.Contains(t, g.asks(request), "InvalidArgument")
+	own.RequestsPerUnit, own.Unit = 0, types.RateLimitUnit_DAY
+	assert.Equal(t, "OVER 0! -", g.asks(request))
 }
 
 // A request that never passes is told no time after which it would: neither 0, which invites it to come again at once, nor any other.

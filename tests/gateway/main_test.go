@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,45 +20,25 @@ import (
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"redis-throttle/internal/size"
+	"redis-throttle/tests/kit"
 	"redis-throttle/tests/server"
 )
 
 // patience only ends a hang.
 const patience = 60 * time.Second
 
-var built = sync.OnceValues(func() (string, error) {
-	root, err := server.RepositoryRoot()
-	if err != nil {
-		return "", err
-	}
-	dir, err := os.MkdirTemp("", "gateway")
-	if err != nil {
-		return "", err
-	}
-	program := filepath.Join(dir, "throttle-gateway")
-	cmd := exec.Command("go", "build", "-o", program, "./throttle-gateway")
-	cmd.Dir = filepath.Join(root, "gateway")
-	// The static program is built from libraries that are compiled for it alone.
-	cmd.Env = append(os.Environ(), size.Of("CGO_ENABLED=1", "CGO_ENABLED=0"))
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return program, nil
-})
+func TestMain(m *testing.M) { kit.RunBuilt(m) }
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if program, err := built(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(program))
-	}
-	os.Exit(code)
+// built is the path of throttle-gateway. The static program is built from libraries that are compiled for it alone.
+func built(t testing.TB) string {
+	t.Helper()
+	return kit.Built(t, "gateway/throttle-gateway", size.Of("CGO_ENABLED=1", "CGO_ENABLED=0"))
 }
 
 // gateway is a process that serves.
@@ -82,12 +63,10 @@ func start(t testing.TB, redis, config string, env ...string) *gateway {
 // startAs is start, with a chance to change how the process is started.
 func startAs(t testing.TB, change func(*exec.Cmd), redis, config string, env ...string) *gateway {
 	t.Helper()
-	program, err := built()
-	require.NoError(t, err)
 	g := &gateway{t: t, Config: filepath.Join(t.TempDir(), "config"), at: map[string]string{}, ended: make(chan struct{})}
 	require.NoError(t, os.Mkdir(g.Config, 0o755))
 	g.write("limits.yaml", config)
-	g.cmd = exec.Command(program)
+	g.cmd = exec.Command(built(t))
 	g.cmd.Env = append(os.Environ(), "RUNTIME_ROOT="+filepath.Dir(g.Config), "REDIS_URL="+redis, "REDIS_TIMEOUT=5s",
 		"HOST=127.0.0.1", "PORT=0", "GRPC_HOST=127.0.0.1", "GRPC_PORT=0", "DEBUG_PORT=0", "PROMETHEUS_ADDR=127.0.0.1:0")
 	g.cmd.Env = append(g.cmd.Env, env...)
@@ -116,10 +95,7 @@ func startAs(t testing.TB, change func(*exec.Cmd), redis, config string, env ...
 		close(g.ended)
 	}()
 	t.Cleanup(func() {
-		_ = g.cmd.Process.Signal(syscall.SIGTERM)
-		select {
-		case <-g.ended:
-		case <-time.After(patience):
+		if !g.ends() {
 			_ = g.cmd.Process.Kill()
 		}
 		if t.Failed() {
@@ -142,6 +118,17 @@ func startAs(t testing.TB, change func(*exec.Cmd), redis, config string, env ...
 	t.Cleanup(func() { _ = g.conn.Close() })
 	g.RateLimitServiceClient = rls.NewRateLimitServiceClient(g.conn)
 	return g
+}
+
+// ends tells the process to end, as an orchestrator does, and reports whether it has.
+func (g *gateway) ends() bool {
+	_ = g.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-g.ended:
+		return true
+	case <-time.After(patience):
+		return false
+	}
 }
 
 // Log is what the process has logged.
@@ -266,6 +253,41 @@ func (g *gateway) getFrom(server, path string, header http.Header) (*http.Respon
 	return response, string(body)
 }
 
+// post asks by JSON, and returns the status and the answer.
+func (g *gateway) post(body string) (int, string) {
+	g.t.Helper()
+	response, err := http.Post(g.url("/json"), "application/json", strings.NewReader(body))
+	require.NoError(g.t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(g.t, err)
+	return response.StatusCode, string(text)
+}
+
+// answered sends a request as it is written, from an address of this machine, and returns what comes until the connection is closed. It is
+// empty if nobody listens.
+func answered(t testing.TB, from, to, request string) string {
+	t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	c, err := d.Dial("tcp", to)
+	if err != nil {
+		return ""
+	}
+	defer c.Close()
+	require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
+	_, err = io.WriteString(c, strings.Replace(request, "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1))
+	require.NoError(t, err)
+	answer, _ := io.ReadAll(c)
+	return string(answer)
+}
+
+// statusOf is the status of an answer.
+func statusOf(answer string) string {
+	_, rest, _ := strings.Cut(answer, " ")
+	status, _, _ := strings.Cut(rest, " ")
+	return status
+}
+
 // calls is how many commands of the module a server has run.
 func calls(s *server.Server) (n int) {
 	for name, text := range s.Info("commandstats") {
@@ -276,12 +298,4 @@ func calls(s *server.Server) (n int) {
 		}
 	}
 	return n
-}
-
-func TestHelpersCanTell(t *testing.T) {
-	t.Parallel()
-	r := ask("d", 3, "a=b c=d +4", "e")
-	assert.Equal(t, "b", r.Descriptors[0].Entries[0].Value)
-	assert.EqualValues(t, 4, r.Descriptors[0].HitsAddend.Value)
-	assert.Nil(t, r.Descriptors[1].HitsAddend)
 }

@@ -38,11 +38,12 @@ func (g *gateway) awaitReady(want bool, when string) {
 }
 
 // Health follows Redis without traffic, since traffic follows health: after an outage at the start, while nobody asks, and with requests. The
-// process lives all the while.
+// process lives all the while. A gateway whose health does not depend on Redis learns of its return, too, for the metric that tells of it.
 func TestHealthFollowsRedisWithoutTraffic(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
 	g := start(t, s.Addr(), basic, "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION=true", "REDIS_TIMEOUT=1s")
+	local := start(t, s.Addr(), "redis_down: local"+basic, "REDIS_TIMEOUT=1s")
 	g.awaitReady(true, "at the start")
 	s.Kill()
 	g.awaitReady(false, "after an outage that no request has met")
@@ -55,26 +56,63 @@ func TestHealthFollowsRedisWithoutTraffic(t *testing.T) {
 	require.EqualValues(t, 1, g.metric("throttle_gateway_redis_out"))
 	late := start(t, s.Addr(), basic, "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION=true", "REDIS_TIMEOUT=1s")
 	late.awaitReady(false, "as Redis was out at the start")
+	await(t, "the breaker is open", func() bool {
+		_ = local.asks(ask("shop", 0, "user=1"))
+		return local.metric("throttle_gateway_redis_out") == 1
+	})
+	local.awaitReady(true, "as redis_down decides")
 	s.Restart()
 	g.awaitReady(true, "as Redis is back")
 	late.awaitReady(true, "as Redis is there")
-	await(t, "the breaker is closed", func() bool { return g.metric("throttle_gateway_redis_out") == 0 })
+	for _, g := range []*gateway{g, local} {
+		await(t, "the breaker is closed", func() bool { return g.metric("throttle_gateway_redis_out") == 0 })
+	}
 	assert.Zero(t, g.metric("throttle_gateway_decisions_total", `by="server"`), "nobody asked")
 }
 
-// A gateway whose health does not depend on Redis learns of its return without traffic, too, for the metric that tells of it.
-func TestABreakerClosesWithoutTraffic(t *testing.T) {
+// While Redis is down or hangs, the policy of the domain decides, by gRPC and by /check, and Redis does when it is back.
+func TestRedisIsDown(t *testing.T) {
 	t.Parallel()
-	s := server.Start(t)
-	g := start(t, s.Addr(), "redis_down: local"+basic, "REDIS_TIMEOUT=1s")
-	s.Kill()
-	await(t, "the breaker is open", func() bool {
-		_ = g.asks(ask("shop", 0, "user=1"))
-		return g.metric("throttle_gateway_redis_out") == 1
-	})
-	g.awaitReady(true, "as redis_down decides")
-	s.Restart()
-	await(t, "the breaker is closed", func() bool { return g.metric("throttle_gateway_redis_out") == 0 })
+	for how, fault := range map[string]struct{ begin, end func(*server.Server) }{
+		"killed": {(*server.Server).Kill, (*server.Server).Restart}, "stands still": {(*server.Server).Pause, (*server.Server).Resume},
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			s := server.Start(t)
+			check := func(g *gateway, user string) int {
+				response, _ := g.get("/check/", http.Header{"X-User": {user}})
+				return response.StatusCode
+			}
+			byServer := func(g *gateway) float64 { return g.metric("throttle_gateway_decisions_total", `by="server"`) }
+			policies := map[string]struct {
+				says   string
+				status int
+			}{"fail": {"code = Unavailable", 503}, "open": {"OK -", 200}, "closed": {"OVER -!", 429}, "local": {"OK ", 200}}
+			gateways := map[string]*gateway{}
+			for policy := range policies {
+				g := start(t, s.Addr(), "redis_down: "+policy+basic+routesOfHostile, "REDIS_TIMEOUT=200ms", "CACHE_KEY_PREFIX="+policy)
+				await(t, "Redis decides", func() bool { check(g, "1"); return byServer(g) > 0 })
+				gateways[policy] = g
+			}
+			fault.begin(s)
+			for policy, want := range policies {
+				g := gateways[policy]
+				for i := range 5 { // some ask Redis, the others find the breaker open
+					require.Contains(t, g.asks(ask("shop", 0, "user=2")), want.says, "%s, request %d", policy, i)
+					require.Equal(t, want.status, check(g, "2"), "%s, request %d", policy, i)
+				}
+				assert.EqualValues(t, 1, g.metric("throttle_gateway_redis_out"), policy)
+				assert.NotContains(t, g.Log(), "user=", "no key is in a log")
+			}
+			assert.Equal(t, "OVER 0!", gateways["local"].asks(ask("shop", 0, "user=2")), "ten are the limit")
+			assert.Equal(t, 429, check(gateways["local"], "2"))
+			fault.end(s)
+			for policy, g := range gateways {
+				before := byServer(g)
+				await(t, policy+" asks Redis again", func() bool { check(g, "3"); return byServer(g) > before })
+			}
+		})
+	}
 }
 
 // While one node of a cluster is out, requests for the others are decided: proxies should come here.

@@ -51,13 +51,7 @@ func TestRedisIsReachedByTLS(t *testing.T) {
 	t.Parallel()
 	dir, _ := server.Certificate(t)
 	cert, key := dir+"/crt", dir+"/key"
-	port := strconv.Itoa(server.FreePort(t))
-	s, err := server.TryStart(t, server.Config("tls-port "+port, "tls-auth-clients yes", "tls-cert-file "+cert, "tls-key-file "+key, "tls-ca-cert-file "+cert))
-	if err != nil && strings.Contains(err.Error(), ">>> 'tls-") {
-		t.Skip("this server was built without TLS")
-	}
-	require.NoError(t, err)
-	address := s.Host + ":" + port
+	_, address := tlsServer(t, dir, server.Config("tls-auth-clients yes"))
 	own := []string{"REDIS_TLS_CLIENT_CERT=" + cert, "REDIS_TLS_CLIENT_KEY=" + key}
 	g := start(t, address, basic, append(own, "REDIS_TLS=true", "REDIS_TLS_CACERT="+cert)...)
 	assert.Equal(t, "OK 9", g.asks(ask("shop", 0, "user=1")))
@@ -80,8 +74,8 @@ func TestRedisIsReachedByTLS(t *testing.T) {
 func tlsServer(t *testing.T, dir string, o ...server.Option) (*server.Server, string) {
 	t.Helper()
 	port := server.FreePort(t)
-	s, err := server.TryStart(t, append(o, server.Config(fmt.Sprint("tls-port ", port), "tls-auth-clients no", "tls-replication yes",
-		"tls-cert-file "+dir+"/crt", "tls-key-file "+dir+"/key", "tls-ca-cert-file "+dir+"/crt"))...)
+	s, err := server.TryStart(t, append([]server.Option{server.Config(fmt.Sprint("tls-port ", port), "tls-auth-clients no", "tls-replication yes",
+		"tls-cert-file "+dir+"/crt", "tls-key-file "+dir+"/key", "tls-ca-cert-file "+dir+"/crt")}, o...)...)
 	if err != nil && strings.Contains(err.Error(), ">>> 'tls-") {
 		t.Skip("this server was built without TLS")
 	}

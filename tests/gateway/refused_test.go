@@ -2,12 +2,9 @@ package gateway_test
 
 import (
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/stretchr/testify/assert"
@@ -97,21 +94,13 @@ func TestWhatIsRefusedIsCounted(t *testing.T) {
 	_ = g.asks(ask("shop", 0))
 	counted("grpc", "incomplete")
 
-	response, err := http.Post(g.url("/json"), "application/json", strings.NewReader("{"))
-	require.NoError(t, err)
-	_ = response.Body.Close()
+	g.post("{")
 	counted("json", "unreadable")
+	status, _ := g.post(`{"domain": "` + strings.Repeat("x", 20000))
+	assert.Equal(t, http.StatusRequestEntityTooLarge, status)
+	counted("json", "too long")
 
-	says := func(request string) string {
-		c, err := net.Dial("tcp", g.at["http"])
-		require.NoError(t, err)
-		defer c.Close()
-		require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
-		_, err = io.WriteString(c, request)
-		require.NoError(t, err)
-		answer, _ := io.ReadAll(c)
-		return string(answer)
-	}
+	says := func(request string) string { return answered(t, "127.0.0.1", g.at["http"], request) }
 	assert.Contains(t, says("GET /check/%zz HTTP/1.1\r\nHost: x\r\n\r\n"), "400 Bad Request")
 	counted("check", "unreadable")
 	assert.Contains(t, says("GET /check/ HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("x", 20000)+"\r\n\r\n"), "431 ")
@@ -120,7 +109,7 @@ func TestWhatIsRefusedIsCounted(t *testing.T) {
 		"GET /check/ HTTP/1.1\r\n\r\n", "GET /check/ HTTP/1.1\r\nHost: a b\r\n\r\n", "GET /check/ HTTP/1.1\r\nHost: x\r\nX: a\x01b\r\n\r\n",
 		"GET /check/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: x\r\n\r\n", "GET /check/ HTTP/3.0\r\nHost: x\r\n\r\n", "GET /check/ HTTP/1.1\r\nHost: x\r\nExpect: x\r\n\r\n",
 	} {
-		assert.Regexp(t, "^HTTP/1.1 [45]", says(strings.Replace(request, "\r\n\r\n", "\r\nConnection: close\r\n\r\n", 1)), request)
+		assert.Regexp(t, "^HTTP/1.1 [45]", says(request), request)
 		await(t, request, func() bool { return g.metric(refusedTotal, `via="check"`, `reason="unreadable"`) == float64(i+2) })
 	}
 	g.get("/check", nil)
@@ -136,15 +125,8 @@ func TestAnyPathIsDecided(t *testing.T) {
 	g := start(t, server.Start(t).Addr(), "domain: web\nroutes:\n- match: /none\n  descriptors: [[{key: login}]]\n- match: /\n  descriptors: [[{key: all}]]\n- match: /login\n  descriptors: [[{key: login}]]\n"+
 		"descriptors:\n- {key: all, limits: [FIXED 1000/y]}\n- {key: login, limits: [FIXED 1000/y]}\n")
 	for path, want := range map[string]string{"/check?x": "web.all", "/check?": "web.all", "/check*": "web.all", "/check/login#x": "web.login", "/check/login%23x": "web.all"} {
-		c, err := net.Dial("tcp", g.at["http"])
-		require.NoError(t, err)
-		defer c.Close()
-		require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
-		_, err = fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\nX-Forwarded-Uri: /none\r\nX-Forwarded-Method: PUT\r\nConnection: close\r\n\r\n", path)
-		require.NoError(t, err)
-		answer, err := io.ReadAll(c)
-		require.NoError(t, err)
-		assert.Contains(t, string(answer), `Ratelimit-Policy: "`+want, "%s, whatever the client writes", path)
+		answer := answered(t, "127.0.0.1", g.at["http"], "GET "+path+" HTTP/1.1\r\nHost: x\r\nX-Forwarded-Uri: /none\r\nX-Forwarded-Method: PUT\r\n\r\n")
+		assert.Contains(t, answer, `Ratelimit-Policy: "`+want, "%s, whatever the client writes", path)
 	}
 	for uri, want := range map[string]string{
 		"/login#x": "web.login", "/login#%zz": "web.login", "/login%23x": "web.all", "/%zz": "web.all", "*": "web.all", "/%": "web.all", "/a b%": "web.all", "h:443": "web.all", "http://h/login": "web.login",

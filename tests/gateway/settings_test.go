@@ -29,11 +29,9 @@ import (
 // fails runs the gateway with variables that it has to refuse, and returns what it says.
 func fails(t *testing.T, env ...string) string {
 	t.Helper()
-	program, err := built()
-	require.NoError(t, err)
 	root := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(root, "config.shop.yaml"), []byte(basic), 0o644))
-	cmd := exec.Command(program)
+	cmd := exec.Command(built(t))
 	cmd.Env = append(append(os.Environ(), "RUNTIME_ROOT="+root, "HOST=127.0.0.1", "PORT=0", "GRPC_HOST=127.0.0.1", "GRPC_PORT=0", "DEBUG_PORT=0", "PROMETHEUS_ADDR=127.0.0.1:0",
 		"REDIS_URL=127.0.0.1:1"), env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -145,20 +143,9 @@ func TestTheFirstConfigurationMayComeLate(t *testing.T) {
 	assert.Equal(t, "OK 9", g.asks(ask("shop", 0, "user=1")))
 }
 
-// SIGHUP has the files read again, and ends nothing.
-func TestSIGHUPReadsTheFiles(t *testing.T) {
-	t.Parallel()
-	g := start(t, server.Start(t).Addr(), basic)
-	loads := g.metric("ratelimit_service_config_load_success")
-	require.NoError(t, g.cmd.Process.Signal(syscall.SIGHUP))
-	await(t, "the files are read", func() bool { return g.metric("ratelimit_service_config_load_success") > loads })
-	assert.Equal(t, "OK 9", g.asks(ask("shop", 0, "user=1")))
-}
-
 func TestHelpIsNoError(t *testing.T) {
 	t.Parallel()
-	program, err := built()
-	require.NoError(t, err)
+	program := built(t)
 	for _, args := range [][]string{{"--help"}, {"-h"}, {"check", "--help"}} {
 		out, err := exec.Command(program, args...).Output()
 		assert.NoError(t, err, "%v", args)

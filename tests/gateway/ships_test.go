@@ -19,6 +19,7 @@ import (
 
 	"redis-throttle/internal/runnable"
 	"redis-throttle/internal/size"
+	"redis-throttle/tests/kit"
 	"redis-throttle/tests/server"
 )
 
@@ -34,8 +35,6 @@ func shipped(t testing.TB, path ...string) string {
 // The files with limits that a release has beside the program have no mistakes.
 func TestTheLimitsThatShipAreValid(t *testing.T) {
 	t.Parallel()
-	program, err := built()
-	require.NoError(t, err)
 	_, inManifest, found := strings.Cut(shipped(t, "packaging", "gateway", "kubernetes.yaml"), "  web.yaml: |\n")
 	require.True(t, found)
 	inManifest, _, _ = strings.Cut(inManifest, "---\n")
@@ -43,7 +42,7 @@ func TestTheLimitsThatShipAreValid(t *testing.T) {
 	for what, text := range map[string]string{"Compose": shipped(t, "packaging", "gateway", "config", "web.yaml"), "Kubernetes": inManifest} {
 		path := filepath.Join(t.TempDir(), "web.yaml")
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
-		printed, err := exec.Command(program, "check", path).CombinedOutput()
+		printed, err := exec.Command(built(t), "check", path).CombinedOutput()
 		assert.NoError(t, err, what)
 		assert.Equal(t, "ok: 1 domains\n", string(printed), what)
 	}
@@ -88,14 +87,12 @@ func TestTheFilesOfTheImageAreEnough(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root may chroot")
 	}
-	program, err := built()
-	require.NoError(t, err)
 	dir, _ := server.Certificate(t)
 	image := t.TempDir()
 	for _, copied := range instructions(t, "COPY") {
 		words := strings.Fields(copied) // --from=build SOURCE TARGET
 		require.Len(t, words, 3)
-		source, target := program, filepath.Join(image, words[2])
+		source, target := built(t), filepath.Join(image, words[2])
 		if strings.HasSuffix(words[2], "/") {
 			source, target = dir+"/crt", filepath.Join(target, filepath.Base(words[1]))
 		}
@@ -108,7 +105,7 @@ func TestTheFilesOfTheImageAreEnough(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(image, "limits"), 0o755)) // as a volume
 	require.NoError(t, os.WriteFile(filepath.Join(image, "limits", "web.yaml"), []byte(config), 0o644))
 	var uid, gid uint32
-	_, err = fmt.Sscanf(instructions(t, "USER")[0], "%d:%d", &uid, &gid)
+	_, err := fmt.Sscanf(instructions(t, "USER")[0], "%d:%d", &uid, &gid)
 	require.NoError(t, err)
 	require.NotZero(t, uid)
 	entry := strings.Trim(instructions(t, "ENTRYPOINT")[0], `[]"`)
@@ -129,14 +126,14 @@ func TestTheFilesOfTheImageAreEnough(t *testing.T) {
 func TestEnvoyOfTheComposeFileLimits(t *testing.T) {
 	t.Parallel()
 	size.NeedsFull(t)
-	envoy := program(t, "envoy")
+	envoy := kit.Program(t, "envoy")
 	g := start(t, server.Start(t).Addr(), shipped(t, "packaging", "gateway", "config", "web.yaml"), "LIMIT_RESPONSE_HEADERS_ENABLED=true")
 	host, grpcPort, _ := net.SplitHostPort(g.at["grpc"])
 	port := strconv.Itoa(server.FreePort(t))
 	config := filepath.Join(t.TempDir(), "envoy.yaml")
 	require.NoError(t, os.WriteFile(config, []byte(strings.NewReplacer("address: gateway", "address: "+host, "port_value: 8081", "port_value: "+grpcPort,
 		"0.0.0.0", "127.0.0.1", "port_value: 10000", "port_value: "+port, "port_value: 8000", fmt.Sprintf("port_value: %d", server.FreePort(t))).Replace(shipped(t, "packaging", "gateway", "envoy.yaml"))), 0o644))
-	proxy(t, envoy, "--concurrency", "1", "--disable-hot-restart", "-c", config)
+	kit.Serve(t, envoy, "--concurrency", "1", "--disable-hot-restart", "-c", config)
 	ask := func() (int, http.Header) {
 		response, err := http.Get("http://127.0.0.1:" + port + "/")
 		if err != nil {
@@ -199,15 +196,13 @@ func TestSystemdRunsTheUnit(t *testing.T) {
 	if out, err := exec.Command("unshare", append(alone, "mount", "-t", "tmpfs", "tmpfs", "/mnt")...).CombinedOutput(); err != nil {
 		t.Skipf("no namespaces here: %s", out)
 	}
-	program, err := built()
-	require.NoError(t, err)
 	s := server.Start(t)
 	var cmd *exec.Cmd
 	g := startAs(t, func(c *exec.Cmd) {
 		cmd = c
 		c.Path, _ = exec.LookPath("unshare")
 		c.Args = append(append([]string{"unshare"}, alone...), "sh", "-c", insideUnit)
-		c.Env = append(c.Env, "PROGRAM="+program, "UNIT="+unit)
+		c.Env = append(c.Env, "PROGRAM="+built(t), "UNIT="+unit)
 	}, s.Addr(), basic)
 	t.Cleanup(func() { _ = cmd.Process.Kill() }) // systemd, which is the first process of its namespace, does not end at SIGTERM
 	assert.Equal(t, "OK 9", g.asks(ask("shop", 0, "user=1")))

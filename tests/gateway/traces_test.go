@@ -9,9 +9,7 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"sync"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -96,17 +94,6 @@ func attributes(all []*commonpb.KeyValue) map[string]any {
 	return values
 }
 
-// end ends a gateway as an orchestrator does.
-func (g *gateway) end() {
-	g.t.Helper()
-	require.NoError(g.t, g.cmd.Process.Signal(syscall.SIGTERM))
-	select {
-	case <-g.ended:
-	case <-time.After(patience):
-		g.t.Fatal("the gateway does not end")
-	}
-}
-
 const (
 	parent    = "00-0102030405060708090a0b0c0d0e0f10-0102030405060708-01"
 	parentID  = "\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10"
@@ -160,7 +147,7 @@ routes:
 			}
 			_, err = g.ShouldRateLimit(ctx, failing)
 			require.Error(t, err)
-			g.end()
+			require.True(t, g.ends())
 
 			var said []string
 			for _, span := range r.spans(parentID) {
@@ -204,7 +191,7 @@ func TestASampleOfRequestsIsTraced(t *testing.T) {
 	}
 	_, err := g.ShouldRateLimit(metadata.AppendToOutgoingContext(t.Context(), "traceparent", parent), ask("shop", 0, "user=1"))
 	require.NoError(t, err)
-	g.end()
+	require.True(t, g.ends())
 	assert.Len(t, r.spans(parentID), 1)
 	assert.Len(t, r.spans(""), 1)
 }

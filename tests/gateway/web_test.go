@@ -3,7 +3,6 @@ package gateway_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -22,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/internal/size"
+	"redis-throttle/tests/kit"
 	"redis-throttle/tests/server"
 )
 
@@ -53,9 +53,7 @@ func TestFirstStepsOfThePageWork(t *testing.T) {
 	file := block(t, "yaml", "limits: [RATE 10/m")
 	path := filepath.Join(t.TempDir(), "limits.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(file), 0o644))
-	gateway, err := built()
-	require.NoError(t, err)
-	printed, err := exec.Command(gateway, "check", path).CombinedOutput()
+	printed, err := exec.Command(built(t), "check", path).CombinedOutput()
 	require.NoError(t, err)
 	assert.Equal(t, "ok: 1 domains\n", string(printed))
 
@@ -65,14 +63,10 @@ func TestFirstStepsOfThePageWork(t *testing.T) {
 	require.True(t, found)
 	body, _, _ = strings.Cut(body, "'")
 	for i := range 11 {
-		response, err := http.Post(g.url("/json"), "application/json", strings.NewReader(body))
-		require.NoError(t, err)
-		answer, err := io.ReadAll(response.Body)
-		require.NoError(t, err)
-		_ = response.Body.Close()
-		assert.Equal(t, i == 10, response.StatusCode == 429)
+		status, answer := g.post(body)
+		assert.Equal(t, i == 10, status == 429)
 		if i == 0 {
-			assert.JSONEq(t, block(t, "json", "overallCode"), string(answer))
+			assert.JSONEq(t, block(t, "json", "overallCode"), answer)
 		}
 	}
 
@@ -123,67 +117,34 @@ func TestARequestIsCheckedByHTTP(t *testing.T) {
 func TestJSONIsUpstreams(t *testing.T) {
 	t.Parallel()
 	g := start(t, server.Start(t).Addr(), basic)
-	post := func(body string) (int, string) {
-		response, err := http.Post(g.url("/json"), "application/json", strings.NewReader(body))
-		require.NoError(t, err)
-		defer response.Body.Close()
-		text, err := io.ReadAll(response.Body)
-		require.NoError(t, err)
-		return response.StatusCode, strings.ReplaceAll(string(text), " ", "")
+	const slow = `{"domain": "shop", "descriptors": [{"entries": [{"key": "path", "value": "/slow"}]}], "hitsAddend": 2}`
+	for _, c := range []struct {
+		body   string
+		status int
+		says   string
+	}{
+		{slow, 200, `"overallCode":\s*"OK"`},
+		{slow, 429, `"overallCode":\s*"OVER_LIMIT"`},
+		{`{"domain": 1}`, 400, ""},
+		{`{"domain": "shop"}`, 400, "descriptor list must not be empty"},
+	} {
+		status, text := g.post(c.body)
+		assert.Equal(t, c.status, status, c.body)
+		assert.Regexp(t, c.says, text, c.body)
 	}
-	status, text := post(`{"domain": "shop", "descriptors": [{"entries": [{"key": "path", "value": "/slow"}]}], "hitsAddend": 2}`)
-	assert.Equal(t, 200, status)
-	assert.Contains(t, text, `"overallCode":"OK"`)
-	status, text = post(`{"domain": "shop", "descriptors": [{"entries": [{"key": "path", "value": "/slow"}]}]}`)
-	assert.Equal(t, 429, status)
-	assert.Contains(t, text, `"overallCode":"OVER_LIMIT"`)
-	status, _ = post(`{"domain": 1}`)
-	assert.Equal(t, 400, status)
-	status, text = post(`{"domain": "shop"}`)
-	assert.Equal(t, 400, status)
-	assert.Contains(t, text, "descriptorlistmustnotbeempty")
 }
 
-// program is what scripts/fetch-program fetched, or one on PATH. Debian has no Traefik, so its path is THROTTLE_TRAEFIK.
+// program is the path of a proxy. Debian has no Traefik, so its path is THROTTLE_TRAEFIK.
 func program(t testing.TB, name string) string {
 	t.Helper()
-	if name == "traefik" {
-		path := os.Getenv("THROTTLE_TRAEFIK")
-		if path == "" {
-			t.Skip("give the path of Traefik as THROTTLE_TRAEFIK")
-		}
-		return path
+	if name != "traefik" {
+		return kit.Program(t, name)
 	}
-	if path, err := exec.LookPath(name); err == nil {
-		return path
-	}
-	root, err := server.RepositoryRoot()
-	require.NoError(t, err)
-	path := filepath.Join(root, "build", "programs", name)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("%s is not there; scripts/setup full fetches it", name)
+	path := os.Getenv("THROTTLE_TRAEFIK")
+	if path == "" {
+		t.Skip("give the path of Traefik as THROTTLE_TRAEFIK")
 	}
 	return path
-}
-
-// proxy runs a proxy until the test ends.
-func proxy(t testing.TB, path string, args ...string) {
-	t.Helper()
-	cmd := exec.Command(path, args...)
-	cmd.Dir = t.TempDir()
-	cmd.Env = append(os.Environ(), "HOME="+cmd.Dir, "LD_LIBRARY_PATH="+filepath.Join(filepath.Dir(path), "lib"))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
-	log, err := os.Create(filepath.Join(cmd.Dir, "log"))
-	require.NoError(t, err)
-	cmd.Stdout, cmd.Stderr = log, log
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // its workers, too
-		_ = cmd.Wait()
-		if text, err := os.ReadFile(log.Name()); t.Failed() && err == nil {
-			t.Log(string(text))
-		}
-	})
 }
 
 // written writes a file for a proxy, and returns its path.
@@ -204,28 +165,28 @@ var proxies = map[string]func(t *testing.T, replace func(string) string, port st
 		config := written(t, "nginx.conf", fmt.Sprintf("%s daemon off; worker_processes 1; pid %s/pid; error_log stderr;\nevents {}\n"+
 			"http { access_log off; client_body_temp_path %s/b; proxy_temp_path %s/p; fastcgi_temp_path %s/f; uwsgi_temp_path %s/u; scgi_temp_path %s/s;\n"+
 			"server { listen 127.0.0.1:%s;\n%s} }\n", user, dir, dir, dir, dir, dir, dir, port, replace(block(t, "nginx", "auth_request"))))
-		proxy(t, program(t, "nginx"), "-e", "stderr", "-c", config)
+		kit.Serve(t, program(t, "nginx"), "-e", "stderr", "-c", config)
 	},
 	"caddy": func(t *testing.T, replace func(string) string, _ string) {
-		proxy(t, program(t, "caddy"), "run", "--adapter", "caddyfile", "--config",
+		kit.Serve(t, program(t, "caddy"), "run", "--adapter", "caddyfile", "--config",
 			written(t, "Caddyfile", "{\n\tadmin off\n\tauto_https off\n}\nhttp://"+replace(block(t, "caddy", "forward_auth"))))
 	},
 	"haproxy": func(t *testing.T, replace func(string) string, _ string) {
 		lua := written(t, "ratelimit.lua", replace(block(t, "lua", "core.")))
-		proxy(t, program(t, "haproxy"), "-db", "-f", written(t, "haproxy.cfg",
+		kit.Serve(t, program(t, "haproxy"), "-db", "-f", written(t, "haproxy.cfg",
 			strings.Replace(replace(block(t, "haproxy", "lua-load")), "ratelimit.lua", lua, 1)))
 	},
 	"traefik": func(t *testing.T, replace func(string) string, _ string) {
 		dynamic := written(t, "limits.yaml", replace(block(t, "yaml", "forwardAuth:")))
 		// Without the last line it asks its makers for a newer version.
-		proxy(t, program(t, "traefik"), "--configFile="+written(t, "traefik.yaml",
+		kit.Serve(t, program(t, "traefik"), "--configFile="+written(t, "traefik.yaml",
 			strings.Replace(replace(block(t, "yaml", "entryPoints:\n  web")), "/etc/traefik/limits.yaml", dynamic, 1)+"global: {checkNewVersion: false}\n"))
 	},
 	"envoy": func(t *testing.T, replace func(string) string, _ string) {
-		proxy(t, program(t, "envoy"), "--concurrency", "1", "--disable-hot-restart", "-c", written(t, "envoy.yaml", replace(block(t, "yaml", "static_resources"))))
+		kit.Serve(t, program(t, "envoy"), "--concurrency", "1", "--disable-hot-restart", "-c", written(t, "envoy.yaml", replace(block(t, "yaml", "static_resources"))))
 	},
 	"envoy, ext_authz": func(t *testing.T, replace func(string) string, _ string) {
-		proxy(t, program(t, "envoy"), "--concurrency", "1", "--disable-hot-restart", "-c", written(t, "envoy.yaml", replace(block(t, "yaml", "filters.http.ext_authz"))))
+		kit.Serve(t, program(t, "envoy"), "--concurrency", "1", "--disable-hot-restart", "-c", written(t, "envoy.yaml", replace(block(t, "yaml", "filters.http.ext_authz"))))
 	},
 }
 
@@ -357,19 +318,8 @@ descriptors:
 				size.NeedsFull(t)
 			}
 			b := startBehind(t, name, limits)
-			// asks sends a request from an address of this machine, and returns the status of the answer.
 			asks := func(from, line, host, field string) string {
-				d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-				c, err := d.Dial("tcp", "127.0.0.1:"+b.port)
-				require.NoError(t, err)
-				defer c.Close()
-				require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
-				_, err = fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: %s\r\n%sConnection: close\r\n\r\n", line, host, field)
-				require.NoError(t, err)
-				answer, _ := io.ReadAll(c)
-				_, rest, _ := strings.Cut(string(answer), " ")
-				status, _, _ := strings.Cut(rest, " ")
-				return status
+				return statusOf(answered(t, from, "127.0.0.1:"+b.port, fmt.Sprintf("%s HTTP/1.1\r\nHost: %s\r\n%s\r\n", line, host, field)))
 			}
 			thrice := func(from, line, host, field string) string {
 				return asks(from, line, host, field) + " " + asks(from, line, host, field) + " " + asks(from, line, host, field)
@@ -417,20 +367,10 @@ func TestEnvoyLimitsWhateverItPassesOn(t *testing.T) {
 	config := strings.NewReplacer("- actions: [{remote_address: {}}]", action("one")+"\n                        "+action("two"),
 		"port_value: 10000", "port_value: "+port, "port_value: 8081", "port_value: "+grpcPort,
 		"port_value: 8000", fmt.Sprintf("port_value: %d", backend.Listener.Addr().(*net.TCPAddr).Port)).Replace(block(t, "yaml", "static_resources"))
-	proxy(t, envoy, "--concurrency", "1", "--disable-hot-restart", "-c", written(t, "envoy.yaml", config))
+	kit.Serve(t, envoy, "--concurrency", "1", "--disable-hot-restart", "-c", written(t, "envoy.yaml", config))
 	asks := func(key string) (status string) {
 		await(t, "Envoy answers", func() bool {
-			c, err := net.Dial("tcp", "127.0.0.1:"+port)
-			if err != nil {
-				return false
-			}
-			defer c.Close()
-			require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
-			_, err = fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: a\r\nX-Key: %s\r\nConnection: close\r\n\r\n", key)
-			require.NoError(t, err)
-			answer, _ := io.ReadAll(c)
-			_, rest, _ := strings.Cut(string(answer), " ")
-			status, _, _ = strings.Cut(rest, " ")
+			status = statusOf(answered(t, "127.0.0.1", "127.0.0.1:"+port, "GET / HTTP/1.1\r\nHost: a\r\nX-Key: "+key+"\r\n\r\n"))
 			return status != "" && status != "503"
 		})
 		return status

@@ -253,11 +253,9 @@ func (b *browser) done() {
 // pageOf makes the page of a log, and the report that it shows.
 func pageOf(t testing.TB, log string, args ...string) (path string, r curveReport) {
 	t.Helper()
-	program, err := built()
-	require.NoError(t, err)
 	dir := t.TempDir()
 	path = filepath.Join(dir, "report.html")
-	out, err := exec.Command(program, append(args, log, "--html", path, "--json", filepath.Join(dir, "report.json"))...).CombinedOutput()
+	out, err := exec.Command(built(t), append(args, log, "--html", path, "--json", filepath.Join(dir, "report.json"))...).CombinedOutput()
 	require.NoError(t, err, string(out))
 	text, err := os.ReadFile(filepath.Join(dir, "report.json"))
 	require.NoError(t, err)

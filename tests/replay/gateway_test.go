@@ -21,6 +21,7 @@ import (
 
 	"redis-throttle/internal/chance"
 	"redis-throttle/internal/size"
+	"redis-throttle/tests/kit"
 	"redis-throttle/tests/server"
 )
 
@@ -49,14 +50,7 @@ routes:
 // gateway starts throttle-gateway on a server, and returns where it answers HTTP.
 func gateway(t testing.TB, redis, config string) string {
 	t.Helper()
-	root, err := server.RepositoryRoot()
-	require.NoError(t, err)
-	program := filepath.Join(t.TempDir(), "throttle-gateway")
-	build := exec.Command("go", "build", "-o", program, "./throttle-gateway")
-	build.Dir = filepath.Join(root, "gateway")
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, string(out))
-	cmd := exec.Command(program, config)
+	cmd := exec.Command(kit.Built(t, "gateway/throttle-gateway"), config)
 	cmd.Env = append(os.Environ(), "REDIS_URL="+redis, "REDIS_TIMEOUT=5s", "HOST=127.0.0.1", "PORT=0", "GRPC_HOST=127.0.0.1", "GRPC_PORT=0", "DEBUG_PORT=0", "PROMETHEUS_ADDR=127.0.0.1:0",
 		"DENIALS=-1") // remembered by the clock of the machine
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

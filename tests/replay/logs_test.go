@@ -6,12 +6,10 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,43 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/internal/size"
+	"redis-throttle/tests/kit"
 	"redis-throttle/tests/server"
 )
-
-// program is the path of a server that is installed, or that scripts/setup full has fetched.
-func program(t testing.TB, name string) string {
-	t.Helper()
-	if path, err := exec.LookPath(name); err == nil {
-		return path
-	}
-	root, err := server.RepositoryRoot()
-	require.NoError(t, err)
-	path := filepath.Join(root, "build", "programs", name)
-	if _, err := os.Stat(path); err != nil {
-		size.Lacks(t, name+" is not there")
-	}
-	return path
-}
-
-// serve runs a server until the test ends.
-func serve(t testing.TB, path string, args ...string) {
-	t.Helper()
-	cmd := exec.Command(path, args...)
-	cmd.Dir = t.TempDir()
-	cmd.Env = append(os.Environ(), "HOME="+cmd.Dir, "LD_LIBRARY_PATH="+filepath.Join(filepath.Dir(path), "lib"))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
-	log, err := os.Create(filepath.Join(cmd.Dir, "log"))
-	require.NoError(t, err)
-	cmd.Stdout, cmd.Stderr = log, log
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // its workers, too
-		_ = cmd.Wait()
-		if text, err := os.ReadFile(log.Name()); t.Failed() && err == nil {
-			t.Log(string(text))
-		}
-	})
-}
 
 // from is a client of an address of this machine.
 func from(address string) *http.Client {
@@ -151,7 +115,7 @@ func checkLog(t testing.TB, asked map[string]int64, resolutionNs int64, args ...
 
 func TestLogsOfNginxAreRead(t *testing.T) {
 	t.Parallel()
-	path := program(t, "nginx")
+	path := kit.Program(t, "nginx")
 	dir, port := t.TempDir(), server.FreePort(t)
 	require.NoError(t, os.Chmod(dir, 0o755))
 	const pattern = `$msec|$remote_addr|"$request"|$status|"$http_user_agent"`
@@ -167,7 +131,7 @@ http {
 	client_body_temp_path %[1]s/a; proxy_temp_path %[1]s/b; fastcgi_temp_path %[1]s/c; uwsgi_temp_path %[1]s/d; scgi_temp_path %[1]s/e;
 	server { listen 127.0.0.1:%[2]d; location / { return 200 ok; } }
 }`, dir, port, pattern)), 0o644))
-	serve(t, path, "-c", config, "-p", dir, "-e", "stderr")
+	kit.Serve(t, path, "-c", config, "-p", dir, "-e", "stderr")
 	asked := load(t, port)
 	for _, name := range []string{"combined.log", "own.log", "json.log"} {
 		complete(t, filepath.Join(dir, name), asked)
@@ -179,7 +143,7 @@ http {
 
 func TestLogsOfCaddyAreRead(t *testing.T) {
 	t.Parallel()
-	path := program(t, "caddy")
+	path := kit.Program(t, "caddy")
 	dir, port := t.TempDir(), server.FreePort(t)
 	config := filepath.Join(dir, "Caddyfile")
 	require.NoError(t, os.WriteFile(config, []byte(fmt.Sprintf(`{
@@ -194,7 +158,7 @@ http://127.0.0.1:%d {
 	respond "ok"
 }
 `, port, dir)), 0o644))
-	serve(t, path, "run", "--adapter", "caddyfile", "--config", config)
+	kit.Serve(t, path, "run", "--adapter", "caddyfile", "--config", config)
 	asked := load(t, port)
 	complete(t, filepath.Join(dir, "access.log"), asked)
 	checkLog(t, asked, 1e6, filepath.Join(dir, "access.log"))
@@ -203,7 +167,7 @@ http://127.0.0.1:%d {
 func TestLogsOfEnvoyAreRead(t *testing.T) {
 	t.Parallel()
 	size.NeedsFull(t) // it takes seconds to start
-	path := program(t, "envoy")
+	path := kit.Program(t, "envoy")
 	dir, port := t.TempDir(), server.FreePort(t)
 	config := filepath.Join(dir, "envoy.yaml")
 	require.NoError(t, os.WriteFile(config, []byte(fmt.Sprintf(`static_resources:
@@ -241,7 +205,7 @@ func TestLogsOfEnvoyAreRead(t *testing.T) {
                   - name: envoy.filters.http.router
                     typed_config: {"@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router}
 `, port, dir)), 0o644))
-	serve(t, path, "--concurrency", "1", "--disable-hot-restart", "--file-flush-interval-msec", "50", "-c", config)
+	kit.Serve(t, path, "--concurrency", "1", "--disable-hot-restart", "--file-flush-interval-msec", "50", "-c", config)
 	asked := load(t, port)
 	complete(t, filepath.Join(dir, "access.log"), asked)
 	checkLog(t, asked, 1e6, filepath.Join(dir, "access.log"))

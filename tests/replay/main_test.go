@@ -3,48 +3,28 @@ package replay_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/tests/server"
+	"redis-throttle/tests/kit"
 )
 
 // patience only ends a hang.
 const patience = 60 * time.Second
 
-var built = sync.OnceValues(func() (string, error) {
-	root, err := server.RepositoryRoot()
-	if err != nil {
-		return "", err
-	}
-	dir, err := os.MkdirTemp("", "replay")
-	if err != nil {
-		return "", err
-	}
-	program := filepath.Join(dir, "throttle-replay")
-	cmd := exec.Command("go", "build", "-o", program, ".")
-	cmd.Dir = filepath.Join(root, "cmd", "throttle-replay")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return program, nil
-})
+func TestMain(m *testing.M) { kit.RunBuilt(m) }
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if program, err := built(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(program))
-	}
-	os.Exit(code)
+// built is the path of throttle-replay.
+func built(t testing.TB) string {
+	t.Helper()
+	return kit.Built(t, "cmd/throttle-replay")
 }
 
 // report is what these tests read of a report.
@@ -78,9 +58,7 @@ type report struct {
 // replay runs the program on a log.
 func replay(t testing.TB, args ...string) (r report) {
 	t.Helper()
-	program, err := built()
-	require.NoError(t, err)
-	cmd := exec.Command(program, append(args, "--json", "-", "--show-keys")...)
+	cmd := exec.Command(built(t), append(args, "--json", "-", "--show-keys")...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -106,13 +84,11 @@ func access(t testing.TB, lines []string) string {
 // made runs throttle-log, which makes logs of clients that do not exist.
 func made(t testing.TB, args ...string) string {
 	t.Helper()
-	root, err := server.RepositoryRoot()
-	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "access.log")
 	file, err := os.Create(path)
 	require.NoError(t, err)
-	cmd := exec.Command("go", append([]string{"run", "./bench/throttle-log"}, args...)...)
-	cmd.Dir, cmd.Stdout = root, file
+	cmd := exec.Command(kit.Built(t, "bench/throttle-log"), args...)
+	cmd.Stdout = file
 	require.NoError(t, cmd.Run())
 	assert.NoError(t, file.Close())
 	return path
