@@ -900,18 +900,7 @@ do
   local FIRST_INDEX = 2 -- of the window that begins in 1970 or, for weeks, on Monday, 1969-12-29
   local MONDAY = -3
 
-  -- The months since January 1970 of a day since 1970-01-01, and the day that a month begins with (Howard Hinnant's
-  -- algorithms).
-  local function month_of(day)
-    day = day + 719468
-    local era = floor(day / 146097)
-    local of_era = day - era * 146097
-    local year = floor((of_era - floor(of_era / 1460) + floor(of_era / 36524) - floor(of_era / 146096)) / 365)
-    local of_year = of_era - (365 * year + floor(year / 4) - floor(year / 100))
-    local month = floor((5 * of_year + 2) / 153) -- from March
-    return (year + era * 400 - 1970) * 12 + month + 2
-  end
-
+  -- The day since 1970-01-01 that a month since January 1970 begins with (Howard Hinnant's algorithm).
   local function day_of(month)
     month = month + 1970 * 12 - 2 -- from March
     local year = floor(month / 12)
@@ -921,19 +910,13 @@ do
     return era * 146097 + of_era * 365 + floor(of_era / 4) - floor(of_era / 100) + of_year - 719468
   end
 
-  -- The number of a unit in a hash, the fewest days of one, how many there are in 2^63 ns at most, how many have begun
-  -- by a day, and the day on which one begins.
+  -- The number of a unit in a hash, the fewest and the most days of one, how many there are in 2^63 ns at most, and the
+  -- day on which one begins.
   UNITS = {
-    d = { number = 1, days = 1, most = 106751, of = function(day) return day end, begin = function(n) return n end },
-    w = {
-      number = 2, days = 7, most = 15250,
-      of = function(day) return floor((day - MONDAY) / 7) end, begin = function(n) return MONDAY + 7 * n end,
-    },
-    mo = { number = 3, days = 28, most = 292 * 12, of = month_of, begin = day_of },
-    y = {
-      number = 4, days = 365, most = 292,
-      of = function(day) return floor(month_of(day) / 12) end, begin = function(n) return day_of(12 * n) end,
-    },
+    d = { number = 1, days = 1, longest = 1, most = 106751, begin = function(n) return n end },
+    w = { number = 2, days = 7, longest = 7, most = 15250, begin = function(n) return MONDAY + 7 * n end },
+    mo = { number = 3, days = 28, longest = 31, most = 292 * 12, begin = day_of },
+    y = { number = 4, days = 365, longest = 366, most = 292, begin = function(n) return day_of(12 * n) end },
   }
 
   -- The zones that were used: from "from[i]" on, seconds since the epoch, clocks are "ahead[i]" seconds ahead of UTC.
@@ -982,7 +965,8 @@ do
     local unit, zone, s = UNITS[l.unit], l.zone, now_s - l.offset.s
     if zone then s = s + ahead_at(zone, now_s) end
     if now_ns < l.offset.ns then s = s - 1 end
-    local index = floor(unit.of(floor(s / DAY)) / l.n)
+    local index = floor(s / (DAY * unit.longest * l.n)) -- or a later one
+    while unit.begin((index + 1) * l.n) * DAY <= s do index = index + 1 end
     while true do
       local to_s, to_ns = unit.begin((index + 1) * l.n) * DAY + l.offset.s, l.offset.ns
       if zone then to_s, to_ns = first_showing(zone, to_s, to_ns) end
@@ -2767,7 +2751,7 @@ do
       result = adjust(m, 0, 1)
       store_changed(m, ks, true)
     else
-      result = standing(m, 0)
+      result = standing(m)
       result.granted = 0
     end
     if m[1] then key = m[result.rule].key end

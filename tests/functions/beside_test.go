@@ -125,7 +125,12 @@ CL.LEASES k`, "\n")
 func TestFunctionsReadHostileValuesAsTheModuleDoes(t *testing.T) {
 	t.Parallel()
 	b := startBeside(t)
-	values := []string{"", "0", "00", "1", "-1", "18446744073709551615", "18446744073709551616", "1767225600000000000", "9e18", "17672256000000000000000", " 1", "1\n"}
+	for i := range 70 { // a window of 65 entries, which has its own rules
+		b.both("CL.LIMIT", "k", "WINDOW", "100/1h")
+		b.pass(time.Duration(1+i%3) * time.Second)
+	}
+	crowded := b.do("GET", "{f}k").Text
+	values := []string{crowded, crowded[:len(crowded)-8] + "\x00" + crowded[len(crowded)-7:], "", "0", "00", "1", "-1", "18446744073709551615", "18446744073709551616", "1767225600000000000", "9e18", "17672256000000000000000", " 1", "1\n"}
 	for range chance.Calls(t, "HOSTILE_VALUES", size.Of(800, 8000)) {
 		value := values[b.IntN(len(values))]
 		if len(value) > 12 && value[0] < ' ' && b.IntN(3) > 0 {
@@ -165,6 +170,31 @@ func (b *beside) spoilt(value string) string {
 		}
 	}
 	return string(bytes)
+}
+
+// Calls at the ends of what words may be are those of the module.
+func TestFunctionsCountWordsAsTheModuleDoes(t *testing.T) {
+	t.Parallel()
+	b := startBeside(t)
+	zeros := strings.Repeat("0", 70)
+	for _, n := range []int{0, 1} {
+		many := func(word string, n int) []string { return strings.Fields(strings.Repeat(word+" ", n)) }
+		for _, words := range [][]string{
+			{"CL.LIMIT", "k", "RATE", "5/1." + zeros[:61+n] + "s"},
+			{"CL.LIMIT", "k", "FIXED", "5/1" + zeros[:61+n] + "mo"},
+			{"CL.LIMIT", "k", "FIXED", "5/d", "TZ", zeros[:64+n]},
+			{"CL.LIMIT", "k", "FIXED", "5/0.001ms"},
+			{"CL.THROTTLE", "k", "-1", "30", "60"},
+			{"CL.THROTTLE", "k", "9223372036854775807", "30", "60"},
+			{"CL.LEASE", "k", "SLOTS", "2", "TTL", "1m", "ID", zeros + zeros + zeros + zeros + zeros + zeros + zeros + zeros[:22+n]},
+			append([]string{"CL.LIMIT", "k"}, many("x", 95+n)...),
+			append([]string{"CL.RELEASE", "k", "ID"}, many("x", 94+n)...),
+			append([]string{"CL.MLIMIT", "1", "k"}, many("x", 798+n)...),
+		} {
+			b.do("DEL", "{m}k", "{f}k")
+			b.both(words...)
+		}
+	}
 }
 
 // Keys of every other type, and sorted sets of other scores, are refused with the same errors.
