@@ -1506,8 +1506,8 @@ do
   end
 
   local function first_shadow(d, r)
-    for i, l in ipairs(d.shadows > 0 and d or {}) do
-      if l.shadow and retry_alone(l, r) ~= zero then return i end
+    for i = 1, d.shadows > 0 and #d or 0 do
+      if d[i].shadow and retry_alone(d[i], r) ~= zero then return i end
     end
     return 0
   end
@@ -1526,8 +1526,8 @@ do
   end
 
   local function longest_wait(d, max)
-    for _, l in ipairs(max > zero and d or {}) do
-      if not l.shadow then max = least(max, l:longest_wait()) end
+    for i = 1, max > zero and #d or 0 do
+      if not d[i].shadow then max = least(max, d[i]:longest_wait()) end
     end
     return max
   end
@@ -2968,7 +2968,6 @@ end
 -- Makes a call whose words may have been read before. It is decided in plain numbers if they do, and once more if it turns
 -- out that they do not.
 local function answer_call(c, keys, args, r, is_second)
-  long = false
   if not r then
     check_counts(c, keys, args)
     r = read_words(c, args, keys)

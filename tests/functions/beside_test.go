@@ -289,7 +289,7 @@ func TestFunctionsDecideAtTheEndsOfTheirRanges(t *testing.T) {
 			}
 			words = append(words, "COST", pick(costs))
 			if words[0] == "CL.LIMIT" {
-				words = append(words, strings.Fields(pick([]string{"", "STRICT", "FORCE", "UPTO", "BAN 1m", "BAN 36500d", "BAN 1m AFTER " + pick(counts) + "/" + pick(periods)}))...)
+				words = append(words, strings.Fields(pick([]string{"", "STRICT", "FORCE", "UPTO", "MAXWAIT 36500d", "BAN 1m", "BAN 36500d", "BAN 1m AFTER " + pick(counts) + "/" + pick(periods)}))...)
 			}
 		}
 		b.both(words...)
