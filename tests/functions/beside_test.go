@@ -1,6 +1,7 @@
 package functions_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -100,6 +101,39 @@ func (b *beside) put(value string) {
 	b.do("SET", "{f}k", value, "PX", "3600000000")
 }
 
+// state is the bytes of a limit of an hour, alone on its key: its kind, and then numbers of four bytes, or one byte below 256 as it is.
+func state(kind byte, numbers ...any) string {
+	var bytes []byte
+	for _, n := range numbers {
+		switch n := n.(type) {
+		case int:
+			bytes = append(bytes, byte(n))
+		case uint32:
+			bytes = binary.LittleEndian.AppendUint32(bytes, n)
+		}
+	}
+	head := binary.LittleEndian.AppendUint64([]byte{1, 1, kind}, uint64(time.Hour))
+	return string(binary.LittleEndian.AppendUint16(head, uint16(len(bytes)))) + string(bytes)
+}
+
+// edges are states at the ends of what they may hold, and beyond.
+func edges() (values []string) {
+	const tat = uint32(411464300) // the high word of an instant in the first minutes of 2026
+	for _, word := range []uint32{0, 1, 1<<31 - 1, 1 << 31, 1<<32 - 1} {
+		values = append(values,
+			state(1, uint32(0), tat, word, uint32(0)), state(1, uint32(0), tat, uint32(0), word), state(1, word, uint32(0), uint32(1), uint32(1)),
+			state(1, uint32(0), tat, uint32(9), uint32(0), word, uint32(0), uint32(7), uint32(0)), state(1, uint32(0), tat, uint32(9), uint32(0), uint32(7), uint32(0), word, uint32(0)),
+			state(1, uint32(0), tat, uint32(9), uint32(0), uint32(0), word, uint32(7), uint32(0)), state(1, uint32(0), tat, uint32(9), uint32(0), uint32(7), tat/2, uint32(7), word),
+			state(2, 1, 1, 1, uint32(0), word), state(2, 1, 4, word, uint32(0), tat), state(2, 1, 8, uint32(1), word, uint32(0), tat),
+			state(4, uint32(0), word, 1), state(4, word, tat, 1),
+		)
+	}
+	for _, used := range [][]any{{0}, {127}, {128}, {128, 0}, {128, 1}, {255, 255, 255, 127}, {255, 255, 255, 255, 127}, {128, 128, 128, 128, 16}, {1, 1}} {
+		values = append(values, state(4, append([]any{uint32(0), tat}, used...)...), state(3, append([]any{144, 251, 29}, used...)...), state(3, append(used, 1)...))
+	}
+	return append(values, state(2, 0, 1, uint32(0), tat), state(2, 1, 0, uint32(0), tat), state(2, 1, 9, 1, uint32(0), uint32(0), uint32(0), tat), state(0, uint32(0), tat, 1), state(6, uint32(0), tat, 1))
+}
+
 // calls has some of every command on strings.
 var calls = strings.Split(`CL.THROTTLE k 15 30 60 1
 CL.LIMIT k RATE 60/1h
@@ -130,6 +164,13 @@ func TestFunctionsReadHostileValuesAsTheModuleDoes(t *testing.T) {
 		b.pass(time.Duration(1+i%3) * time.Second)
 	}
 	crowded := b.do("GET", "{f}k").Text
+	for _, value := range edges() {
+		for _, call := range calls {
+			b.do("DEL", "{m}l", "{f}l")
+			b.put(value)
+			b.both(strings.Fields(call)...)
+		}
+	}
 	values := []string{crowded, crowded[:len(crowded)-8] + "\x00" + crowded[len(crowded)-7:], "", "0", "00", "1", "-1", "18446744073709551615", "18446744073709551616", "1767225600000000000", "9e18", "17672256000000000000000", " 1", "1\n"}
 	for range chance.Calls(t, "HOSTILE_VALUES", size.Of(800, 8000)) {
 		value := values[b.IntN(len(values))]
@@ -184,6 +225,7 @@ func TestFunctionsCountWordsAsTheModuleDoes(t *testing.T) {
 			{"CL.LIMIT", "k", "FIXED", "5/1" + zeros[:61+n] + "mo"},
 			{"CL.LIMIT", "k", "FIXED", "5/d", "TZ", zeros[:64+n]},
 			{"CL.LIMIT", "k", "FIXED", "5/0.001ms"},
+			{"CL.LIMIT", "k", "RATE", "5/1." + zeros[:38+n]},
 			{"CL.THROTTLE", "k", "-1", "30", "60"},
 			{"CL.THROTTLE", "k", "9223372036854775807", "30", "60"},
 			{"CL.LEASE", "k", "SLOTS", "2", "TTL", "1m", "ID", zeros + zeros + zeros + zeros + zeros + zeros + zeros + zeros[:22+n]},
@@ -194,6 +236,39 @@ func TestFunctionsCountWordsAsTheModuleDoes(t *testing.T) {
 			b.do("DEL", "{m}k", "{f}k")
 			b.both(words...)
 		}
+	}
+}
+
+// Functions refuse numbers that Lua does not hold exactly, and decide those that it does as the module does.
+func TestFunctionsRefuseLargeNumbers(t *testing.T) {
+	t.Parallel()
+	b := startBeside(t)
+	for _, c := range []struct{ call, holds, exceeds, refusal string }{
+		{"CL.LIMIT k WINDOW %s/m", "9007199254740991", "9007199254740992", "numbers above 9007199254740991 need the module"},
+		{"CL.LIMIT k FIXED 5/m COST %s", "9007199254740991", "9007199254740992", "numbers above 9007199254740991 need the module"},
+		{"CL.LIMIT k RATE 5/s BAN 1m AFTER %s/m", "9007199254740991", "9007199254740992", "numbers above 9007199254740991 need the module"},
+		{"CL.THROTTLE k %s 1000000000 1", "9007199254740990", "9007199254740991", "a max_burst of more than 9007199254740990 needs the module"},
+		{"CL.THROTTLE k 1 %s 9007200", "9007199254740990", "9007199254740991", "a count_per_period of more than 9007199254740990 needs the module"},
+		{"CL.THROTTLE k 1 1 1 %s", "9007199254740991", "9007199254740992", "a quantity of more than 9007199254740990 needs the module"},
+		{"CL.THROTTLE k 0 1 %s", "9223372036", "9223372037", "a period of more than 292 years needs the module"},
+		{"CL.LIMIT k FIXED 5/%sms", "0.001", "0.000999", "a FIXED of less than 1us needs the module"},
+	} {
+		b.do("DEL", "{m}k", "{f}k")
+		b.both(strings.Fields(fmt.Sprintf(c.call, c.holds))...)
+		v := b.do(kit.AsFunction(strings.Fields(fmt.Sprintf(c.call, c.exceeds)))...)
+		require.True(t, kit.NeedsModule(v), "%s: %v", c.call, v)
+		require.Contains(t, v.Text, c.refusal)
+	}
+	// So they do where it is the key that holds so many units, or would hold them.
+	for _, kind := range []string{"WINDOW 9007199254740991/m", "FIXED 9007199254740991/d", "FIXED 9007199254740991/d FIRST"} {
+		call := strings.Fields("CL.LIMIT k " + kind + " COST 9007199254740991 FORCE COMPACT")
+		b.do("DEL", "k")
+		require.Equal(t, resp.Array, b.do(kit.AsFunction(call)...).Kind)
+		held := b.holds("k")
+		require.Contains(t, b.do(kit.AsFunction(call)...).Text, "a number of units above 9007199254740991", kind)
+		require.Equal(t, held, b.holds("k"))
+		b.do(call...)
+		require.Contains(t, b.do(kit.AsFunction(strings.Fields("CL.PEEK k "+kind))...).Text, "a number of units above 9007199254740991", kind)
 	}
 }
 
