@@ -443,7 +443,6 @@ do
 
   function Rate.retry(l, quantity)
     if quantity > l.capacity then return false end
-    if quantity == 0 then return zero end
     return most(backlog(l) - (l.tolerance - l.emission * quantity), zero)
   end
 
@@ -601,26 +600,25 @@ do
 end
 
 --------------------------------------------------------------------------------------------------------------------
--- What WINDOW and both kinds of FIXED have in common: they count units. "used" is how many are counted once the limit
--- was settled, as it is before it is changed, and used_now how many would be. "ends" is the time until nothing is counted
--- that is now, and until_free that until there are so many units more.
+-- What WINDOW and both kinds of FIXED have in common: they count units. "used" is how many are counted. A limit is settled
+-- before anything else is asked of it. "ends" is the time until nothing is counted that is now, and until_free that until
+-- there are so many units more.
 
 local function counted()
   local Kind = {}
 
-  function Kind.available(l) return most(l.count - Kind.used_now(l), 0) end
+  function Kind.available(l) return most(l.count - l.used, 0) end
 
   function Kind.retry(l, quantity)
     if quantity > l.count then return false end
-    local used = Kind.used_now(l)
-    if quantity <= most(l.count - used, 0) then return zero end
-    return Kind.until_free(l, used - (l.count - quantity))
+    local lacking = quantity - (l.count - l.used)
+    return lacking > 0 and Kind.until_free(l, lacking) or zero
   end
 
   function Kind.standing(l)
-    local used, reset, nxt = Kind.used_now(l), zero, zero
-    if used > 0 then reset, nxt = Kind.ends(l), Kind.until_free(l, most(used - l.count, 0) + 1) end
-    return l.count, most(l.count - used, 0), reset, nxt
+    local reset, nxt = zero, zero
+    if l.used > 0 then reset, nxt = Kind.ends(l), Kind.until_free(l, most(l.used - l.count, 0) + 1) end
+    return l.count, most(l.count - l.used, 0), reset, nxt
   end
 
   function Kind.longest_wait() return endless end
@@ -629,7 +627,7 @@ local function counted()
 
   function Kind.force(l, quantity)
     if quantity <= 0 then return 0 end
-    Kind.add(l, quantity)
+    if Kind.add then Kind.add(l, quantity) end
     l.used = l.used + quantity
     if l.used > EXACT then beyond = true end
     return quantity
@@ -637,7 +635,7 @@ local function counted()
 
   function Kind.charge_denied(l, quantity, spare) return Kind.force(l, least(quantity, Kind.available(l) - spare)) end
 
-  function Kind.charge(l, quantity) Kind.force(l, least(quantity, Kind.available(l))) end
+  Kind.charge = Kind.force
 
   function Kind.refund(l, quantity)
     quantity = least(quantity, l.used)
@@ -671,22 +669,6 @@ do
   -- Whether an instant is later than any that a charge so far counts from: the clock was set back.
   local function misdated(l, ns) return ns > zero and ns > end_of_this_slot(l) end
 
-  -- The instant that units charged now count from if there are so many entries, the last of them at this instant.
-  local function count_from(l, last, entries)
-    if last and last >= zero then return last end
-    return entries < 64 and zero or end_of_this_slot(l)
-  end
-
-  -- The first entry that is still in the window, and the units from there on.
-  local function live(l)
-    local first, used, at, of = l.first, l.used, l.at, l.of
-    while first <= l.last and zero - at[first] >= l.period do
-      used = used - of[first]
-      first = first + 1
-    end
-    return first, used
-  end
-
   -- Makes the oldest two entries that share a slot one, at the later instant.
   local function merge_oldest(l)
     local at, of = l.at, l.of
@@ -708,11 +690,11 @@ do
       l.first, l.last, l.at, l.of = 1, 1, { zero }, { units }
       return
     end
-    local at = count_from(l, l.at[l.last], l.last - l.first + 1)
-    if at == l.at[l.last] then
+    if l.at[l.last] >= zero then
       l.of[l.last] = l.of[l.last] + units
       return
     end
+    local at = l.last - l.first < 63 and zero or end_of_this_slot(l)
     if l.last - l.first == 64 then merge_oldest(l) end
     l.last = l.last + 1
     l.at[l.last], l.of[l.last] = at, units
@@ -729,39 +711,23 @@ do
     end
   end
 
-  -- The time until entry i, one of those from first on, has left the window.
-  local function until_left(l, first, i)
-    local at = l.at[i]
-    if misdated(l, at) then -- it is read where settle would write it: with all that are misdated as one
-      while i > first and misdated(l, l.at[i - 1]) do i = i - 1 end
-      at = count_from(l, i > first and l.at[i - 1], i - first)
-    end
-    return least(l.period + at, endless)
-  end
-
   function Window.until_free(l, units)
-    local first = live(l)
-    local i = first
+    local i = l.first
     while i < l.last and units > l.of[i] do -- a sum above EXACT, which is refused, may exceed that of all
       units = units - l.of[i]
       i = i + 1
     end
-    return until_left(l, first, i)
+    return least(l.period + l.at[i], endless)
   end
 
-  function Window.ends(l)
-    local first = live(l)
-    return until_left(l, first, l.last)
-  end
-
-  function Window.used_now(l)
-    local _, used = live(l)
-    return used
-  end
+  function Window.ends(l) return least(l.period + l.at[l.last], endless) end
 
   function Window.settle(l)
     if l.last == 0 then return false end
-    l.first, l.used = live(l)
+    while l.first <= l.last and zero - l.at[l.first] >= l.period do
+      l.used = l.used - l.of[l.first]
+      l.first = l.first + 1
+    end
     local misplaced = 0
     while l.first <= l.last and misdated(l, l.at[l.last]) do
       misplaced = misplaced + l.of[l.last]
@@ -1051,9 +1017,9 @@ local Fixed, First = counted(), counted()
 local read_varint
 
 do
-  -- The index of the current window; l.left is the time until it ends.
-  local function current(l)
-    if l.left then return l.now_index end
+  -- l.left is the time until the current window ends.
+  function Fixed.settle(l)
+    if l.left then return false end
     local limit = l.limit
     local w = limit.window -- which lasts from the call on that found it
     if not w or now < w.from or now >= w.to then
@@ -1061,48 +1027,24 @@ do
       w.from, w.to = now, least(w.to, LAST)
       if not clocks_unknown then limit.window = w end
     end
-    l.now_index = w.index
     l.left = is_wide and w.to - now or (w.to.s - now_s) * 1e9 + w.to.ns - now_ns
     if not is_wide and l.left >= LARGE then long = true end
-    return w.index
+    local is_ahead = l.used > 0 and l.index > w.index
+    if l.index < w.index then l.used = 0 end
+    l.index = w.index
+    return is_ahead
   end
 
-  function Fixed.settle(l)
-    local index = current(l)
-    if l.used > 0 and l.index > index then
-      l.index = index
-      return true
-    end
-    if l.index < index then l.index, l.used = 0, 0 end
-    return false
-  end
-
-  function Fixed.used_now(l) return l.index < current(l) and 0 or l.used end
-
-  function Fixed.ends(l)
-    current(l)
-    return l.left
-  end
-
-  function Fixed.add(l) l.index = current(l) end
+  function Fixed.ends(l) return l.left end
 
   function First.settle(l)
-    if l.used == 0 then return false end
-    if l.start > zero then
-      l.start = zero
-      return true
-    end
+    local is_ahead = l.used > 0 and l.start > zero
     if zero - l.start >= l.period then l.used = 0 end
-    return false
+    if l.used == 0 or is_ahead then l.start = zero end
+    return is_ahead
   end
 
-  function First.used_now(l) return zero - l.start >= l.period and 0 or l.used end
-
-  function First.ends(l) return l.period + least(l.start, zero) end
-
-  function First.add(l)
-    if l.used == 0 then l.start = zero end
-  end
+  function First.ends(l) return l.period + l.start end
 
   Fixed.until_free, First.until_free = Fixed.ends, First.ends
 
@@ -1168,7 +1110,6 @@ local Nobody = counted()
 local NOBODY = 6 -- the kind of such a limit, which no value holds
 
 function Nobody.settle() return false end
-function Nobody.used_now() return 0 end
 function Nobody.force() return 0 end
 
 --------------------------------------------------------------------------------------------------------------------
