@@ -25,8 +25,7 @@ func TestACallerThatLeavesCostsTheOthersNothing(t *testing.T) {
 	for name, kind := range kinds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			begin := kit.Noon.UnixNano()
-			c := clock.New(t, begin)
+			c, ahead := clock.Running(t), time.Duration(0)
 			w := kit.StartWatched(t, server.Run(c.Program()))
 			c.RequireBy(w.Server)
 			counted := func() []int64 {
@@ -34,7 +33,6 @@ func TestACallerThatLeavesCostsTheOthersNothing(t *testing.T) {
 			}
 			for how, leave := range kit.WaysToLeave {
 				t.Run(how, func(t *testing.T) {
-					c.Set(begin)
 					w.Call(t, "DEL", "k")
 					kit.Do(t, w.Conn, "%s", kind.Take)
 					before, was := w.Traces(t, "k"), counted()
@@ -47,10 +45,11 @@ func TestACallerThatLeavesCostsTheOthersNothing(t *testing.T) {
 					case name == "rate":
 						kit.AwaitWaiting(t, w.Conn, 1)
 						require.Eventually(t, func() bool {
-							return kit.Ask(t, w.Conn, "CL.PEEK k RATE 1/1h BURST 1").ResetAfterMs == 2*time.Hour.Milliseconds()
+							return kit.Ask(t, w.Conn, "CL.PEEK k RATE 1/1h BURST 1").ResetAfterMs <= 2*time.Hour.Milliseconds()
 						}, kit.Patience, kit.Tick, "its slot is given back")
 						kit.StillWaits(t, second.Conn)
-						c.Set(begin + int64(time.Hour))
+						ahead += time.Hour
+						c.SetAhead(0, int64(ahead))
 					case kind.GiveBack != "":
 						kit.AwaitField(t, w.Conn, kind.Field, 1)
 						assert.Equal(t, before, w.Traces(t, "k"), "nothing was written")
@@ -144,16 +143,14 @@ func TestACallerLeavesWhileWritesArePaused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			begin := kit.Noon.UnixNano()
-			clock := clock.New(t, begin)
-			s := clock.Start(topology.QuietLinks())
+			s, stepBy := kit.StartWithSteps(t, topology.QuietLinks())
 			if test.begin == "FAILOVER" {
 				replica := server.Start(t, server.ReplicaOf(s), topology.QuietLinks())
 				topology.AwaitReplicas(t, s, replica)
 				replica.Pause() // so that it never catches up
 				t.Cleanup(replica.Resume)
 			}
-			const call = "RATE 1/1m BURST 1"
+			const call = "RATE 1/10m BURST 1"
 			admin, callers := s.Raw(), []kit.Client{kit.NewClient(t, s), kit.NewClient(t, s), kit.NewClient(t, s)}
 			kit.Ask(t, admin, "CL.LIMIT key %s", call)
 			for i, c := range callers {
@@ -162,23 +159,23 @@ func TestACallerLeavesWhileWritesArePaused(t *testing.T) {
 				kit.AwaitWaiting(t, admin, i+1)
 			}
 			resetAfter := func() int64 { return kit.Ask(t, admin, "CL.PEEK key %s", call).ResetAfterMs }
-			const minute = 60_000
+			const spacingMs = 600_000
 			kit.Do(t, admin, "SET more to-replicate")
 			require.False(t, kit.Do(t, admin, "%s", test.begin).IsError())
 			require.NoError(t, callers[1].Conn.Close())
 			if test.end != "" {
 				kit.AwaitWaiting(t, admin, 2)
-				assert.EqualValues(t, 4*minute, resetAfter(), "its slot is still taken")
+				assert.Greater(t, resetAfter(), int64(3*spacingMs), "its slot is still taken")
 			}
-			clock.Set(begin + int64(time.Minute))
+			stepBy(10 * time.Minute)
 			kit.RequireAdmitted(t, callers[0].Conn)
 			if test.end != "" {
-				assert.EqualValues(t, 3*minute, resetAfter(), "nothing is written")
+				assert.Greater(t, resetAfter(), int64(2*spacingMs), "nothing is written")
 				kit.Do(t, admin, "%s", test.end)
 			}
-			require.Eventually(t, func() bool { return resetAfter() == 2*minute }, kit.Patience, kit.Tick, "its slot is given back")
+			require.Eventually(t, func() bool { return resetAfter() <= 2*spacingMs }, kit.Patience, kit.Tick, "its slot is given back")
 			kit.StillWaits(t, callers[2].Conn)
-			clock.Set(begin + int64(2*time.Minute))
+			stepBy(20 * time.Minute)
 			kit.RequireAdmitted(t, callers[2].Conn)
 			// What was sent behind the calls comes after the pause.
 			for _, c := range []kit.Client{callers[0], callers[2]} {
