@@ -107,52 +107,6 @@ func TestTheClockGoesOnForCenturies(t *testing.T) {
 	}
 }
 
-// An answer that is not slow comes at once.
-func TestSlowByNothingIsNotSlow(t *testing.T) {
-	t.Parallel()
-	everywhere(t, func(t *testing.T) {
-		l := ratelimittest.New(t)
-		for _, d := range []time.Duration{0, -time.Second} {
-			l.Slow(d)
-			decide(t, l, on("k", hourly))
-			l.Next(1).Slow(d)
-			decide(t, l, on("k", hourly))
-		}
-	})
-}
-
-// A connection that breaks loses the answers that are on their way.
-func TestFaultsReachSlowAnswers(t *testing.T) {
-	t.Parallel()
-	everywhere(t, func(t *testing.T) {
-		l := ratelimittest.New(t)
-		for name, c := range map[string]struct {
-			fault func()
-			want  error
-		}{
-			"outage": {func() { l.Fail(ratelimittest.ErrOutage) }, ratelimittest.ErrOutage},
-			"lost":   {l.LoseReplies, io.EOF},
-			"healed": {l.Heal, nil},
-		} {
-			l.Slow(time.Hour)
-			errs := make(chan error, 1)
-			go func() {
-				_, err := l.Limit(t.Context(), name, ratelimit.Limits{ratelimit.Rate(1, 24*time.Hour)}, 1)
-				errs <- err
-			}()
-			l.AwaitBlocked(1)
-			c.fault()
-			if c.want == nil {
-				assert.Equal(t, 1, l.Blocked(), name)
-				l.Advance(time.Hour)
-			}
-			assert.ErrorIs(t, <-errs, c.want, name)
-			l.Heal()
-			assert.True(t, decide(t, l, on(name, ratelimit.Limits{ratelimit.Rate(1, 24*time.Hour)})).Limited, "%s: it was executed", name)
-		}
-	})
-}
-
 // A command without words is an error, whatever is wrong with the server.
 func TestNoCommandIsAnError(t *testing.T) {
 	t.Parallel()
@@ -197,24 +151,25 @@ func TestALeaseLastsHoweverTimePasses(t *testing.T) {
 func TestALeaseIsLostWithTheServer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		fault func(ratelimittest.Faults)
+		fault func(*ratelimittest.Limiter)
 		lost  bool
 	}{
-		"an outage":         {func(f ratelimittest.Faults) { f.Fail(ratelimittest.ErrOutage) }, true},
-		"it hangs":          {ratelimittest.Faults.Hang, true},
-		"it is slow":        {func(f ratelimittest.Faults) { f.Slow(time.Hour) }, true},
-		"a little slow":     {func(f ratelimittest.Faults) { f.Slow(time.Second) }, false},
-		"no module":         {ratelimittest.Faults.NoModule, true},
-		"lost replies":      {ratelimittest.Faults.LoseReplies, true},
-		"one reply is lost": {func(f ratelimittest.Faults) { f.Next(1).LoseReplies() }, false},
-		"two commands fail": {func(f ratelimittest.Faults) { f.Next(2).Fail(io.EOF) }, false},
+		"its key is deleted": {func(l *ratelimittest.Limiter) { _, _ = l.Reset(context.Background(), "jobs") }, true},
+		"an outage":          {func(l *ratelimittest.Limiter) { l.Fail(ratelimittest.ErrOutage) }, true},
+		"it hangs":           {(*ratelimittest.Limiter).Hang, true},
+		"it is slow":         {func(l *ratelimittest.Limiter) { l.Slow(time.Hour) }, true},
+		"a little slow":      {func(l *ratelimittest.Limiter) { l.Slow(time.Second) }, false},
+		"no module":          {(*ratelimittest.Limiter).NoModule, true},
+		"lost replies":       {(*ratelimittest.Limiter).LoseReplies, true},
+		"one reply is lost":  {func(l *ratelimittest.Limiter) { l.Next(1).LoseReplies() }, false},
+		"two commands fail":  {func(l *ratelimittest.Limiter) { l.Next(2).Fail(io.EOF) }, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l := ratelimittest.New(t)
 			lease, err := leases.Take(t.Context(), l, leases.Options{Key: "jobs", Slots: 1, TTL: time.Minute})
 			require.NoError(t, err)
 			l.Advance(time.Minute)
-			c.fault(l.Faults)
+			c.fault(l)
 			l.Advance(59 * time.Second)
 			if !c.lost {
 				l.Advance(time.Hour)
@@ -224,21 +179,4 @@ func TestALeaseIsLostWithTheServer(t *testing.T) {
 			assert.ErrorIs(t, context.Cause(lease.Context()), leases.ErrLost, name)
 		})
 	}
-}
-
-// A slot that was taken for a caller that got no reply is given back in the background, and the test ends nevertheless.
-func TestASlotWhoseReplyGotLostIsGivenBack(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := ratelimittest.New(t)
-		o := leases.Options{Key: "jobs", Slots: 1, TTL: time.Minute}
-		l.Next(1).LoseReplies()
-		_, err := leases.Take(t.Context(), l, o)
-		require.ErrorIs(t, err, io.EOF)
-		synctest.Wait()
-		lease, err := leases.Take(t.Context(), l, o)
-		require.NoError(t, err)
-		require.NoError(t, lease.Release(t.Context()))
-		l.Advance(time.Minute) // until the other one is sure that there is nothing to give back
-	})
 }

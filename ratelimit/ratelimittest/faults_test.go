@@ -32,6 +32,8 @@ func TestFaultsAreWhatAClientSees(t *testing.T) {
 		"no module":         {ratelimittest.Faults.NoModule, ratelimit.ErrNoModule, false, false},
 		"replies get lost":  {ratelimittest.Faults.LoseReplies, io.EOF, true, true},
 		"nothing":           {func(f ratelimittest.Faults) { f.Fail(nil) }, nil, false, true},
+		"slow by nothing":   {func(f ratelimittest.Faults) { f.Slow(0) }, nil, false, true},
+		"slow by less":      {func(f ratelimittest.Faults) { f.Next(1).Slow(-time.Second) }, nil, false, true},
 		"nothing once more": {func(f ratelimittest.Faults) { f.Hang(); f.Heal() }, nil, false, true},
 	} {
 		l := ratelimittest.New(t)
@@ -132,40 +134,6 @@ func TestAServerThatIsSlow(t *testing.T) {
 	assert.False(t, (<-results).Limited)
 }
 
-// A connection that breaks takes the callers in line with it.
-func TestFaultsReachCallersInLine(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := ratelimittest.New(t)
-		for _, c := range []struct {
-			fault func()
-			want  error
-		}{
-			{func() { l.Fail(ratelimittest.ErrOutage) }, ratelimittest.ErrOutage},
-			{l.LoseReplies, io.EOF},
-		} {
-			l.Heal()
-			key := l.Now().String()
-			decide(t, l, on(key, hourly))
-			errs := make(chan error)
-			go func() {
-				_, err := l.Wait(t.Context(), key, hourly, 1)
-				errs <- err
-			}()
-			synctest.Wait()
-			c.fault()
-			assert.ErrorIs(t, <-errs, c.want)
-			l.Advance(time.Hour)
-		}
-		l.Heal()
-		decide(t, l, on("next", hourly))
-		l.Next(1).LoseReplies()
-		_, err := l.Wait(t.Context(), "next", hourly, 1)
-		require.ErrorIs(t, err, io.EOF)
-		assert.Equal(t, time.Hour, decide(t, l, on("next", hourly)).RetryAfter, "it was executed")
-	})
-}
-
 // The next fault ends the one before: commands that hang are executed, or fail with everything else.
 func TestTheNextFaultEndsTheOneBefore(t *testing.T) {
 	t.Parallel()
@@ -192,5 +160,48 @@ func TestTheNextFaultEndsTheOneBefore(t *testing.T) {
 		assert.ErrorIs(t, <-errs, c.want, name)
 		l.Heal()
 		assert.Equal(t, c.executed, decide(t, l, on("k", hourly)).Limited, name)
+	}
+}
+
+// A connection that breaks loses the answers that are on their way, and takes the callers in line with it.
+func TestFaultsReachThoseWhoWait(t *testing.T) {
+	t.Parallel()
+	daily, monthly := ratelimit.Limits{ratelimit.Rate(1, 24*time.Hour)}, ratelimit.Limits{ratelimit.Rate(1, 30*24*time.Hour)}
+	for name, c := range map[string]struct {
+		fault func(*ratelimittest.Limiter)
+		want  error
+	}{
+		"outage": {func(l *ratelimittest.Limiter) { l.Fail(ratelimittest.ErrOutage) }, ratelimittest.ErrOutage},
+		"lost":   {func(l *ratelimittest.Limiter) { l.LoseReplies() }, io.EOF},
+		"healed": {func(l *ratelimittest.Limiter) { l.Heal() }, nil},
+	} {
+		everywhere(t, func(t *testing.T) {
+			l := ratelimittest.New(t)
+			decide(t, l, on("line", daily))
+			waits := make(chan error, 1)
+			go func() {
+				_, err := l.Wait(t.Context(), "line", daily, 1)
+				waits <- err
+			}()
+			l.AwaitBlocked(1)
+			l.Slow(time.Hour)
+			slow := make(chan error, 1)
+			go func() {
+				_, err := l.Limit(t.Context(), "k", monthly, 1)
+				slow <- err
+			}()
+			l.AwaitBlocked(2)
+			c.fault(l)
+			if c.want == nil {
+				l.Advance(time.Hour)
+				assert.Equal(t, 1, l.Blocked(), "that in line")
+			} else {
+				l.Advance(24 * time.Hour) // to its turn: no reply gets lost before
+				assert.ErrorIs(t, <-waits, c.want, name)
+			}
+			assert.ErrorIs(t, <-slow, c.want, name)
+			l.Heal()
+			assert.True(t, decide(t, l, on("k", monthly)).Limited, "%s: it was executed", name)
+		})
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
-	"redis-throttle/ratelimit/leases"
 	"redis-throttle/ratelimit/ratelimittest"
 )
 
@@ -158,27 +157,6 @@ func TestCallersWaitInLine(t *testing.T) {
 	})
 }
 
-// Without a bubble it is Advance that lets callers in.
-func TestAdvanceLetsCallersIn(t *testing.T) {
-	t.Parallel()
-	l := ratelimittest.New(t)
-	require.False(t, decide(t, l, on("k", hourly)).Limited)
-	results := make(chan ratelimit.Result)
-	for i := range 3 {
-		go func() {
-			result, err := l.Wait(t.Context(), "k", hourly, 1)
-			assert.NoError(t, err)
-			results <- result
-		}()
-		l.AwaitBlocked(i + 1)
-	}
-	l.Advance(90 * time.Minute)
-	assert.Equal(t, time.Hour, (<-results).Wait)
-	assert.Equal(t, 2, l.Blocked())
-	l.Advance(24 * time.Hour)
-	assert.ElementsMatch(t, []time.Duration{2 * time.Hour, 3 * time.Hour}, []time.Duration{(<-results).Wait, (<-results).Wait})
-}
-
 // A caller whose context ends leaves the line, and the next one moves up.
 func TestACallerLeavesItsLine(t *testing.T) {
 	t.Parallel()
@@ -207,77 +185,5 @@ func TestACallerLeavesItsLine(t *testing.T) {
 		_, err = l.Wait(deadline, "w", window, 1)
 		require.ErrorIs(t, err, ratelimit.ErrLimited)
 		assert.Less(t, time.Since(began), time.Minute, "before the deadline")
-	})
-}
-
-// Leases are held, renewed, passed on in the order of the line, lost and listed.
-func TestLeasesRenewThemselves(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := ratelimittest.New(t)
-		o := leases.Options{Key: "jobs", Slots: 1, TTL: time.Minute}
-		first, err := leases.Take(t.Context(), l, o)
-		require.NoError(t, err)
-		l.Advance(24 * time.Hour)
-		require.NoError(t, first.Context().Err(), "it was renewed")
-		_, err = leases.Take(t.Context(), l, o)
-		require.ErrorIs(t, err, ratelimit.ErrLimited)
-
-		o.MaxWait, o.Group = ratelimit.Forever, "a"
-		second := make(chan *leases.Lease)
-		go func() {
-			lease, err := leases.Take(t.Context(), l, o)
-			assert.NoError(t, err)
-			second <- lease
-		}()
-		synctest.Wait()
-		holders, err := leases.List(t.Context(), l, "jobs", 5)
-		require.NoError(t, err)
-		assert.EqualValues(t, 1, holders.Waiting)
-		assert.Equal(t, []leases.Group{{Name: "a", Waiting: 1, Weight: 1}}, holders.Groups)
-		assert.Equal(t, first.ID(), holders.Leases[0].ID)
-		require.NoError(t, first.Release(t.Context()))
-		lease := <-second
-
-		l.Fail(ratelimittest.ErrOutage)
-		l.Advance(time.Hour)
-		require.ErrorIs(t, context.Cause(lease.Context()), leases.ErrLost)
-		l.Heal()
-		_, err = leases.Take(t.Context(), l, leases.Options{Key: "jobs", Slots: 1, TTL: time.Minute})
-		require.NoError(t, err, "the lost one has lapsed")
-	})
-}
-
-// A call that nobody ends, ends with its test, and no goroutine is left.
-func TestNothingOutlastsTheTest(t *testing.T) {
-	t.Parallel()
-	errs := make(chan error, 3)
-	t.Run("test", func(t *testing.T) {
-		l := ratelimittest.New(t)
-		decide(t, l, on("k", hourly))
-		ask := func(key string) {
-			_, err := l.Wait(context.Background(), key, hourly, 1)
-			errs <- err
-		}
-		go ask("k")
-		l.AwaitBlocked(1)
-		l.Slow(time.Hour)
-		go ask("slow")
-		l.AwaitBlocked(2)
-		l.Hang()
-		go ask("hangs")
-		l.AwaitBlocked(3)
-	})
-	for range 3 {
-		assert.ErrorContains(t, <-errs, "the test is over")
-	}
-	synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
-		l := ratelimittest.New(t)
-		decide(t, l, on("k", hourly))
-		go func() {
-			_, err := l.Wait(context.Background(), "k", hourly, 1)
-			assert.ErrorContains(t, err, "the test is over")
-		}()
-		synctest.Wait()
 	})
 }
