@@ -1,6 +1,7 @@
 package httplimit_test
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -12,23 +13,41 @@ import (
 	"redis-throttle/ratelimit/httplimit"
 )
 
-func TestABannedKeyHasNothingLeftOfAnyLimit(t *testing.T) {
+// The header fields are in spec/clients/fields.json.
+func TestTheDocumentOfADeniedRequest(t *testing.T) {
 	t.Parallel()
-	m := httplimit.New(deciderFunc(func(string, ratelimit.Limits) (ratelimit.Result, error) {
-		return ratelimit.Result{Limited: true, Banned: true, Limit: 5, RetryAfter: 90 * time.Second, ResetAfter: 90 * time.Second}, nil
-	}), httplimit.Options{
-		Limits:     ratelimit.Limits{ratelimit.Rate(5, time.Second), ratelimit.Fixed(1000, day).Named("daily")},
-		Key:        func(*http.Request) string { return "k" },
-		XRateLimit: httplimit.XRateLimitSeconds,
-	})
-	w := httptest.NewRecorder()
-	m(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-	assert.Equal(t, 429, w.Code)
-	assert.Equal(t, `"limit-1";r=0;t=90, "daily";r=0;t=90`, w.Header().Get("RateLimit"))
-	assert.Equal(t, "90", w.Header().Get("Retry-After"))
-	assert.Equal(t, "0", w.Header().Get("X-RateLimit-Remaining"))
-	assert.JSONEq(t, `{"type":"https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
-		"title":"Abnormal Usage Detected","status":429}`, w.Body.String())
+	for _, c := range []struct {
+		result ratelimit.Result
+		want   string
+	}{
+		{ratelimit.Result{Limited: true, Rule: 1, RetryAfter: time.Second}, `{"type":"https://iana.org/assignments/http-problem-types#quota-exceeded",
+			"title":"Quota Exceeded","status":429,"violated-policies":["daily"]}`},
+		{ratelimit.Result{Limited: true, Banned: true, RetryAfter: time.Second}, `{"type":"https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
+			"title":"Abnormal Usage Detected","status":429}`},
+	} {
+		m := httplimit.New(deciderFunc(func(string, ratelimit.Limits) (ratelimit.Result, error) { return c.result, nil }), httplimit.Options{
+			Limits: ratelimit.Limits{ratelimit.Rate(5, time.Second), ratelimit.Fixed(1000, day).Named("daily")},
+			Key:    func(*http.Request) string { return "k" },
+		})
+		w := httptest.NewRecorder()
+		m(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		assert.Equal(t, 429, w.Code)
+		assert.Equal(t, "application/problem+json", w.Header().Get("Content-Type"))
+		assert.JSONEq(t, c.want, w.Body.String())
+	}
+}
+
+func TestRetryAfterOfAnOutage(t *testing.T) {
+	t.Parallel()
+	for after, want := range map[time.Duration]string{0: "1", time.Minute: "60", 1500 * time.Millisecond: "2", -1: ""} {
+		m := httplimit.New(failing{io.EOF}, httplimit.Options{
+			Limits: ratelimit.Limits{ratelimit.Rate(1, day)}, Key: func(*http.Request) string { return "k" },
+			Failures: httplimit.Failures{Outage: httplimit.Deny, RetryAfter: after, OnError: func(*http.Request, error) {}},
+		})
+		w := httptest.NewRecorder()
+		m(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+		assert.Equal(t, want, w.Header().Get("Retry-After"), after)
+	}
 }
 
 // A decision that asked no limit has no fields of one.

@@ -40,6 +40,9 @@ func TestMistakesInTheProgramPanic(t *testing.T) {
 		func() { httplimit.New(l, httplimit.Options{Limits: good, Key: anybody, Ban: -day}) },
 		func() { httplimit.New(l, httplimit.Options{Limits: good, Key: anybody, Ban: day, BanAfter: "often"}) },
 		func() { httplimit.NewConcurrency(l, httplimit.ConcurrencyOptions{}) },
+		func() { httplimit.NewTransport(nil, httplimit.TransportOptions{Limits: good, Key: anybody}) },
+		func() { httplimit.NewTransport(l, httplimit.TransportOptions{Limits: good}) },
+		func() { httplimit.NewTransport(l, httplimit.TransportOptions{Key: anybody}) },
 		func() { httplimit.NewConcurrency(nil, httplimit.ConcurrencyOptions{Slots: 1, Key: anybody}) },
 	} {
 		assert.Panics(t, wrong, "%d", i)

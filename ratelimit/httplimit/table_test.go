@@ -153,18 +153,35 @@ func TestUndecidedInAllLanguages(t *testing.T) {
 			failures := httplimit.Failures{OnError: func(*http.Request, error) {}}
 			*map[string]*httplimit.Answer{"outage": &failures.Outage, "overload": &failures.Overload, "mistake": &failures.Mistake}[kind] = answer
 			served := false
-			h := httplimit.New(failing{err}, httplimit.Options{
-				Limits: ratelimit.Limits{ratelimit.Rate(1, time.Second)}, Key: func(*http.Request) string { return "k" }, Failures: failures,
-			})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served = true }))
-			w := httptest.NewRecorder()
-			h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+			next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served = true })
+			limits, key := ratelimit.Limits{ratelimit.Rate(1, time.Second)}, func(*http.Request) string { return "k" }
 			want := table.Answers[word]
-			assert.Equal(t, want.Status, w.Code, "%s: %s", kind, word)
-			assert.Equal(t, want.Served, served, "%s: %s", kind, word)
-			assert.Equal(t, want.RetryAfter, w.Header().Get("Retry-After"), "%s: %s", kind, word)
+			for _, middleware := range []func(http.Handler) http.Handler{
+				httplimit.New(failing{err}, httplimit.Options{Limits: limits, Key: key, Failures: failures}),
+				httplimit.NewConcurrency(failing{err}, httplimit.ConcurrencyOptions{Slots: 1, Key: key, Failures: failures}),
+			} {
+				served = false
+				w := httptest.NewRecorder()
+				middleware(next).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+				assert.Equal(t, want.Status, w.Code, "%s: %s", kind, word)
+				assert.Equal(t, want.Served, served, "%s: %s", kind, word)
+				assert.Equal(t, want.RetryAfter, w.Header().Get("Retry-After"), "%s: %s", kind, word)
+			}
+			transport := httplimit.NewTransport(failing{err}, httplimit.TransportOptions{Limits: limits, Key: key, Failures: failures, Next: sent{}})
+			_, failed := transport.RoundTrip(httptest.NewRequest(http.MethodGet, "/", nil)) //nolint:bodyclose // there is none
+			if want.Served {
+				assert.NoError(t, failed, "%s: %s", kind, word)
+			} else {
+				assert.ErrorIs(t, failed, err, "%s: %s", kind, word)
+			}
 		}
 	}
 }
+
+// sent answers a request that is sent.
+type sent struct{}
+
+func (sent) RoundTrip(*http.Request) (*http.Response, error) { return &http.Response{}, nil }
 
 // failing decides nothing.
 type failing struct{ err error }

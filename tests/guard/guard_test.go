@@ -19,8 +19,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
-	"redis-throttle/ratelimit/batched"
-	"redis-throttle/ratelimit/cached"
 	"redis-throttle/ratelimit/guard"
 	"redis-throttle/ratelimit/pipelimit"
 	"redis-throttle/tests/calls"
@@ -161,87 +159,6 @@ func TestAnOutageIsLeftToThePolicy(t *testing.T) {
 	}
 }
 
-func TestMistakesAreReturnedAndDoNotCount(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	s.MustDo("RPUSH", "list", "1")
-	for _, policy := range []guard.Policy{guard.Fail, guard.Open, guard.Closed, guard.Local} {
-		guarding := func(how ...func(*redis.Options)) *guard.Guard {
-			return guard.New(ratelimit.New(s.Client(how...), ratelimit.Options{}), guard.Options{Policy: policy, Failures: 1, Pause: time.Hour, Logger: silent})
-		}
-		g := guarding() // which waits for the answers of a busy machine
-		for _, call := range []struct {
-			key    string
-			limits ratelimit.Limits
-			opts   []calls.Option
-			text   string
-		}{
-			{"list", ratelimit.Limits{ratelimit.Rate(1, day)}, nil, "WRONGTYPE"},
-			{"k", ratelimit.Limits{ratelimit.Rate(-1, day)}, nil, "the count -1 is negative"},
-			{"k", ratelimit.Limits{ratelimit.Rate(1, day)}, []calls.Option{calls.Cost(-1)}, "the Cost, -1, is negative"},
-			{"k", nil, nil, "there must be a limit after the key"},
-		} {
-			for range 3 {
-				_, err := g.Decide(t.Context(), calls.On(call.key, call.limits, call.opts...))
-				require.ErrorContains(t, err, call.text)
-				require.False(t, ratelimit.IsOutage(err))
-				require.False(t, g.Out())
-			}
-		}
-		// Nor does a mistake close the breaker, which local decides as the server does.
-		g = guarding(quick)
-		s.Pause()
-		limits := ratelimit.Limits{ratelimit.Rate(1, day)}
-		_, _ = g.Decide(t.Context(), calls.On("k", limits))
-		s.Resume()
-		require.True(t, g.Out())
-		if policy == guard.Local {
-			_, err := g.Decide(t.Context(), calls.On("k", limits, calls.Cost(-1)))
-			require.ErrorContains(t, err, "the Cost, -1, is negative")
-			require.False(t, ratelimit.IsOutage(err))
-			_, err = g.Decide(t.Context(), calls.On("k", nil))
-			require.ErrorContains(t, err, "there must be a limit after the key")
-		}
-	}
-}
-
-func TestCallersThatLeaveDoNotCount(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	g := guard.New(ratelimit.New(s.Client(quick), ratelimit.Options{}), guard.Options{Policy: guard.Open, Failures: 1, Pause: time.Hour, Patience: timeout / 2, Logger: silent})
-	limits := ratelimit.Limits{ratelimit.Rate(100, day)}
-	left, leave := context.WithCancel(t.Context())
-	leave()
-	over, cancel := context.WithTimeout(t.Context(), -time.Second)
-	defer cancel()
-	for _, ctx := range []context.Context{left, over} {
-		_, err := g.Decide(ctx, calls.On("k", limits))
-		require.ErrorIs(t, err, ctx.Err())
-		require.False(t, g.Out())
-	}
-	s.Pause()
-	leaving, leave := context.WithCancel(t.Context())
-	time.AfterFunc(time.Millisecond, leave)
-	_, _ = g.Decide(leaving, calls.On("k", limits))
-	require.False(t, g.Out(), "left while the server did not answer")
-	hasty, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	began := time.Now()
-	result, err := g.Decide(hasty, calls.On("k", limits))
-	if took := time.Since(began); took < timeout/2 {
-		require.NoError(t, err)
-		require.Equal(t, "policy", result.By)
-		require.False(t, g.Out(), "in %v", took)
-	}
-	patient, cancel := context.WithTimeout(t.Context(), timeout*9/10)
-	defer cancel()
-	result, err = g.Decide(patient, calls.On("k", limits))
-	require.NoError(t, err)
-	require.Equal(t, "policy", result.By)
-	require.True(t, g.Out(), "a server that does not answer in time")
-	s.Resume()
-}
-
 // For a single process, local is the server: the same calls get the same answers.
 func TestLocalDecidesAsTheServer(t *testing.T) {
 	t.Parallel()
@@ -286,44 +203,6 @@ func TestLocalDecidesAsTheServer(t *testing.T) {
 			got.By = want.By
 			require.Equal(t, want, got, "%v %v, step %d", limits, opts, step)
 		}
-	}
-}
-
-// Denials that are remembered before the guard are no sign of life of the server.
-func TestACacheBeforeOrBehindTheGuard(t *testing.T) {
-	t.Parallel()
-	for name, build := range map[string]func(ratelimit.Decider) (outer ratelimit.Decider, g *guard.Guard){
-		"before": func(l ratelimit.Decider) (ratelimit.Decider, *guard.Guard) {
-			g := guard.New(l, guard.Options{Policy: guard.Open, Failures: 2, Pause: time.Hour, Logger: silent})
-			return cached.New(g, cached.Options{Denials: 10}), g
-		},
-		"behind": func(l ratelimit.Decider) (ratelimit.Decider, *guard.Guard) {
-			g := guard.New(cached.New(l, cached.Options{Denials: 10}), guard.Options{Policy: guard.Open, Failures: 2, Pause: time.Hour, Logger: silent})
-			return g, g
-		},
-		"batches before": func(l ratelimit.Decider) (ratelimit.Decider, *guard.Guard) {
-			g := guard.New(l, guard.Options{Policy: guard.Open, Failures: 2, Pause: time.Hour, Logger: silent})
-			return batched.New(g, batched.Options{}), g
-		},
-	} {
-		s := server.Start(t)
-		// Only the server that hangs is to run out of time, also on a busy machine.
-		d, g := build(ratelimit.New(s.Client(quick, func(o *redis.Options) { o.DialTimeout, o.ReadTimeout = 10*timeout, 10*timeout }), ratelimit.Options{}))
-		limits := ratelimit.Limits{ratelimit.Rate(1, day)}
-		for _, want := range []string{"server", "server", "cache"} {
-			result := calls.Ask(t, d, calls.On("denied", limits))
-			require.Equal(t, want, result.By, name)
-		}
-		s.Pause()
-		for range 2 {
-			result := calls.Ask(t, d, calls.On("denied", limits))
-			assert.True(t, result.Limited, name)
-			assert.Equal(t, "cache", result.By, name)
-			result = calls.Ask(t, d, calls.On("other", limits))
-			assert.Equal(t, "policy", result.By, name)
-		}
-		assert.True(t, g.Out(), name)
-		s.Resume()
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os"
 	"testing"
 	"time"
 
@@ -14,52 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
-	"redis-throttle/ratelimit/pipelimit"
 	"redis-throttle/tests/calls"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
 )
-
-func TestErrorsOfTheServerAreWrapped(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	l := ratelimit.New(s.Client(), ratelimit.Options{})
-	s.MustDo("RPUSH", "list", "1")
-	_, err := l.Limit(t.Context(), "list", ratelimit.Limits{ratelimit.Rate(1, day)}, 1)
-	var fromServer redis.Error
-	require.ErrorAs(t, err, &fromServer)
-	assert.True(t, redis.HasErrorPrefix(err, "WRONGTYPE"))
-	assert.Contains(t, err.Error(), "ratelimit: CL.LIMIT: WRONGTYPE")
-
-	_, err = l.Limit(t.Context(), "k", ratelimit.Limits{ratelimit.Rate(1_000_000_000_000, time.Second)}, 1)
-	assert.ErrorContains(t, err, "at most 10^9 units per second")
-	_, err = l.Limit(t.Context(), "k", nil, 1)
-	assert.ErrorContains(t, err, "there must be a limit after the key")
-	_, err = l.Limit(t.Context(), "k", ratelimit.Limits{ratelimit.Rate(1, day)}, -1)
-	assert.ErrorContains(t, err, "the Cost, -1, is negative")
-}
-
-func TestPipelineQueuesCalls(t *testing.T) {
-	t.Parallel()
-	c := server.Start(t).Client()
-	limits := ratelimit.Limits{ratelimit.Rate(2, day)}
-	for name, pipe := range map[string]redis.Pipeliner{"pipeline": c.Pipeline(), "transaction": c.TxPipeline()} {
-		var cmds []*pipelimit.Reply
-		for range 3 {
-			cmds = append(cmds, pipelimit.Queue(t.Context(), pipe, calls.On(name, limits)))
-		}
-		_, err := cmds[0].Result()
-		require.Error(t, err, "%s: not executed yet", name)
-		_, err = pipe.Exec(t.Context())
-		require.NoError(t, err, name)
-		for i, cmd := range cmds {
-			r, err := cmd.Result()
-			require.NoError(t, err, name)
-			assert.Equal(t, i == 2, r.Limited, "%s: call %d", name, i)
-			assert.EqualValues(t, max(1-i, 0), r.Remaining, "%s: call %d", name, i)
-		}
-	}
-}
 
 func TestEveryKindOfClient(t *testing.T) {
 	t.Parallel()
@@ -187,17 +144,4 @@ func carry(near net.Conn, address string, text []byte) {
 			return
 		}
 	}
-}
-
-func TestContextThatEndsEndsACall(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	c := s.Client(func(o *redis.Options) { o.ContextTimeoutEnabled = true })
-	require.NoError(t, c.Ping(t.Context()).Err())
-	s.Pause()
-	defer s.Resume()
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	_, err := ratelimit.New(c, ratelimit.Options{}).Limit(ctx, "k", ratelimit.Limits{ratelimit.Rate(5, day)}, 1)
-	assert.ErrorIs(t, err, os.ErrDeadlineExceeded)
 }

@@ -68,7 +68,11 @@ func TestEveryVerbGetsThroughEveryLayer(t *testing.T) {
 	observe := func(next ratelimit.Decider) ratelimit.Decider {
 		return observed.New(next, func(_ context.Context, d observed.Decision) { seen[d.Call.Verb]++ })
 	}
-	batch := func(next ratelimit.Decider) ratelimit.Decider { return closed(t, batched.New(next, batched.Options{})) }
+	batch := func(next ratelimit.Decider) ratelimit.Decider {
+		b := batched.New(next, batched.Options{})
+		t.Cleanup(func() { assert.NoError(t, b.Close(context.Background())) })
+		return b
+	}
 	cache := func(next ratelimit.Decider) ratelimit.Decider { return cached.New(next, cached.Options{}) }
 	protect := func(next ratelimit.Decider) ratelimit.Decider {
 		return guard.New(next, guard.Options{Policy: guard.Local})

@@ -18,50 +18,6 @@ import (
 	"redis-throttle/tests/server"
 )
 
-func TestLeaseRenewsItselfUntilItCannot(t *testing.T) {
-	t.Parallel()
-	const ttl = 1500 * time.Millisecond // long enough for a machine that is busy with other things
-	s := server.Start(t)
-	// The read timeout ends no wait of this test.
-	l := ratelimit.New(s.Client(func(o *redis.Options) { o.MaxRetries, o.ReadTimeout = -1, time.Hour }), ratelimit.Options{})
-	lease, err := leases.Take(t.Context(), l, leases.Options{Key: "k", Slots: 1, TTL: ttl})
-	require.NoError(t, err)
-	began := time.Now()
-	_, err = leases.Take(t.Context(), l, leases.Options{Key: "k", Slots: 1, TTL: ttl, MaxWait: 3 * ttl})
-	require.ErrorContains(t, err, "limited")
-	require.GreaterOrEqual(t, time.Since(began), 3*ttl)
-	require.NoError(t, lease.Context().Err(), "it was renewed")
-}
-
-func TestCallersWaitForASlotAndLeaveTheQueue(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	l := ratelimit.New(s.Client(func(o *redis.Options) { o.ReadTimeout = 100 * time.Millisecond }), ratelimit.Options{})
-	first, err := leases.Take(t.Context(), l, leases.Options{Key: "k", Slots: 1, TTL: time.Hour})
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	left := make(chan error, 1)
-	go func() {
-		_, err := leases.Take(ctx, l, leases.Options{Key: "k", Slots: 1, TTL: time.Hour, MaxWait: ratelimit.Forever})
-		left <- err
-	}()
-	require.Eventually(t, func() bool { return waiting(s) == "1" }, 10*time.Second, time.Millisecond)
-	stayed := make(chan *leases.Lease, 1)
-	go func() {
-		lease, err := leases.Take(t.Context(), l, leases.Options{Key: "k", Slots: 1, TTL: time.Hour, MaxWait: time.Minute})
-		assert.NoError(t, err)
-		stayed <- lease
-	}()
-	require.Eventually(t, func() bool { return waiting(s) == "2" }, 10*time.Second, time.Millisecond)
-	cancel()
-	require.ErrorIs(t, <-left, context.Canceled)
-	require.NoError(t, first.Release(t.Context()))
-	lease := <-stayed // the one who left has given its slot back
-	require.NotNil(t, lease)
-	require.NoError(t, lease.Release(t.Context()))
-	assert.Zero(t, s.MustDo("EXISTS", "k").Int)
-}
-
 func waiting(s *server.Server) string { return s.Info("throttle")["throttle_leases_waiting"] }
 
 // held is a time in which somebody was sure to hold a slot, by readings of the clock.
@@ -163,36 +119,4 @@ func TestNeverMoreHoldersThanSlots(t *testing.T) {
 	}
 	assert.Equal(t, slots, most)
 	require.Eventually(t, func() bool { return s.MustDo("EXISTS", "k").Int == 0 }, 10*ttl, 10*time.Millisecond, "the slots of the dead are free")
-}
-
-// A server that goes away a moment after it granted a lease must not end work whose TTL is much longer: the lease is
-// extended to it at once.
-func TestALeaseIsExtendedToItsTTLAtOnce(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	client := s.Client()
-	lease, err := leases.Take(t.Context(), ratelimit.New(client, ratelimit.Options{}), leases.Options{Key: "k", Slots: 1, TTL: time.Hour})
-	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		held, err := leases.List(t.Context(), client, "k", 1)
-		require.NoError(t, err)
-		require.Len(t, held.Leases, 1, "it lapsed")
-		return held.Leases[0].Lasts > time.Minute
-	}, 10*time.Second, time.Millisecond)
-	require.NoError(t, lease.Release(t.Context()))
-}
-
-// A holder that is done while the server is away frees its slot when that is back, and not only after the TTL.
-func TestALeaseThatEndsInAnOutageIsReleasedAfterIt(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t, server.AppendOnly("always"))
-	l := ratelimit.New(s.Client(quick), ratelimit.Options{})
-	lease, err := leases.Take(t.Context(), l, leases.Options{Key: "k", Slots: 1, TTL: time.Hour})
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { return s.MustDo("PTTL", "k").Int > time.Minute.Milliseconds() }, time.Minute, time.Millisecond, "it has its TTL")
-	s.Kill()
-	err = lease.Release(t.Context())
-	require.True(t, ratelimit.IsOutage(err), err)
-	s.Restart()
-	require.Eventually(t, func() bool { return s.MustDo("EXISTS", "k").Int == 0 }, time.Minute, time.Millisecond)
 }

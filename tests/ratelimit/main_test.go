@@ -18,7 +18,6 @@ import (
 
 	"redis-throttle/internal/size"
 	"redis-throttle/ratelimit"
-	"redis-throttle/ratelimit/httplimit"
 	"redis-throttle/tests/server"
 )
 
@@ -85,14 +84,6 @@ func TestProgramOfTheReadmeRuns(t *testing.T) {
 	printed, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(printed))
 	assert.Equal(t, "limited: false remaining: 9 retry after: 0s\n", string(printed))
-}
-
-// answerOf is what a middleware answers during an outage.
-func answerOf(failClosed bool) httplimit.Answer {
-	if failClosed {
-		return httplimit.Deny
-	}
-	return httplimit.Allow
 }
 
 // answer is what a call returned, for tables.

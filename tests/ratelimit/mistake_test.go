@@ -32,32 +32,6 @@ func mistakes(t *testing.T) map[string]*redis.Client {
 	}
 }
 
-// A mistake in the setup fails every request, unless the service chooses otherwise.
-func TestTheAnswerToAMistakeCanBeChosen(t *testing.T) {
-	t.Parallel()
-	for text, client := range mistakes(t) {
-		l := byModule(client)
-		for answer, want := range map[httplimit.Answer]int{
-			httplimit.Usual: 500, httplimit.Raise: 500, httplimit.Deny: 503, httplimit.Allow: 200,
-		} {
-			var errs []error
-			failures := httplimit.Failures{Mistake: answer, OnError: func(_ *http.Request, err error) { errs = append(errs, err) }}
-			for _, middleware := range []func(http.Handler) http.Handler{
-				httplimit.New(l, httplimit.Options{Limits: ratelimit.Limits{ratelimit.Rate(1, day)}, Key: everybody, Failures: failures}),
-				httplimit.NewConcurrency(l, httplimit.ConcurrencyOptions{Slots: 1, Key: everybody, Failures: failures}),
-			} {
-				errs = nil
-				w := httptest.NewRecorder()
-				middleware(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-				assert.Equal(t, want, w.Code, text)
-				require.Len(t, errs, 1)
-				require.ErrorContains(t, errs[0], text)
-				assert.False(t, ratelimit.IsOutage(errs[0]) || ratelimit.IsOverload(errs[0]), errs[0])
-			}
-		}
-	}
-}
-
 // A password that was changed is no outage, in which requests may be let through: not when a cluster is asked for its nodes, nor Sentinels
 // for a master.
 func TestALoginThatIsRefusedIsAMistakeOnEveryClient(t *testing.T) {

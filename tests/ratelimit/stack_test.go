@@ -9,9 +9,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -97,21 +95,5 @@ func TestAStackOfMiddlewares(t *testing.T) {
 	assert.Equal(t, 3, strings.Count(log.String(), "\n"), "nothing about requests that are let through")
 	for _, policy := range []string{"orders", "files", "address"} {
 		assert.Contains(t, log.String(), "policy="+policy)
-	}
-}
-
-func TestRetryAfterOfAnOutage(t *testing.T) {
-	t.Parallel()
-	redisServer := server.Start(t)
-	redisServer.Kill()
-	for after, want := range map[time.Duration]string{0: "1", time.Minute: "60", 1500 * time.Millisecond: "2", -1: ""} {
-		s := site(t, httplimit.New(ratelimit.New(redisServer.Client(quick, func(o *redis.Options) { o.DialTimeout = time.Second }), ratelimit.Options{}), httplimit.Options{
-			Limits:   ratelimit.Limits{ratelimit.Rate(1, day)},
-			Key:      everybody,
-			Failures: httplimit.Failures{Outage: httplimit.Deny, RetryAfter: after, OnError: func(*http.Request, error) {}},
-		}))
-		response, _ := get(t, s)
-		assert.Equal(t, http.StatusServiceUnavailable, response.StatusCode)
-		assert.Equal(t, want, response.Header.Get("Retry-After"), after)
 	}
 }

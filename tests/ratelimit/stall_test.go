@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/httplimit"
-	"redis-throttle/ratelimit/keyby"
 	"redis-throttle/ratelimit/leases"
 	"redis-throttle/tests/calls"
 	"redis-throttle/tests/server"
@@ -50,26 +48,6 @@ func TestSlotsOfCallersThatGaveUpAreGivenBack(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return s.InfoInt("throttle", "throttle_leases_released") == s.InfoInt("throttle", "throttle_leases_granted")
 	}, time.Minute, 10*time.Millisecond, "none has lapsed")
-}
-
-// A slot that nobody can give back is free when the first, short TTL of its lease is over, and not after an hour.
-func TestSlotsOfCallersThatGaveUpLapseSoon(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	s.MustDo("ACL", "SETUSER", "holder", "on", ">secret", "~*", "+@all", "-cl.release")
-	client := s.Client(quick, server.User("holder", "secret"))
-	require.NoError(t, client.Ping(t.Context()).Err())
-	l := ratelimit.New(client, ratelimit.Options{})
-	s.Pause()
-	_, err := leases.Take(t.Context(), l, leases.Options{Key: "slots", Slots: 1, TTL: time.Hour})
-	require.True(t, ratelimit.IsOutage(err), err)
-	s.Resume()
-	require.Eventually(t, func() bool { return s.InfoInt("throttle", "throttle_leases_granted") == 1 }, time.Minute, time.Millisecond, "it is taken afterwards")
-	require.Eventually(t, func() bool {
-		held, err := leases.List(t.Context(), s.Client(), "slots", 10)
-		return err == nil && held.Held == 0
-	}, time.Minute, 10*time.Millisecond)
-	assert.Zero(t, s.InfoInt("throttle", "throttle_leases_released"), "it lapsed")
 }
 
 // Callers that wait, and those that have left, keep nobody else from the server.
@@ -130,28 +108,6 @@ func TestPatienceEndsAWaitAtAServerThatHangs(t *testing.T) {
 	}
 }
 
-// A response is not held up by the release of its slot: the handler's caller goes on although Redis stands still.
-func TestAResponseDoesNotWaitForItsSlotToBeGivenBack(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	client := s.Client(func(o *redis.Options) { o.ReadTimeout = time.Hour })
-	handler := httplimit.NewConcurrency(ratelimit.New(client, ratelimit.Options{}), httplimit.ConcurrencyOptions{
-		Slots: 1, TTL: time.Hour, Key: everybody,
-	})(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { s.Pause() }))
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
-	}()
-	select {
-	case <-served:
-	case <-time.After(time.Minute):
-		t.Error("the response waits for Redis")
-	}
-	s.Resume()
-	require.Eventually(t, func() bool { return s.MustDo("EXISTS", "everybody").Int == 0 }, time.Minute, time.Millisecond, "it is given back")
-}
-
 // A caller in line when its master becomes a replica can ask the next master: an outage, which is soon over.
 func TestACallerWhoseMasterStepsDownMeetsAnOutage(t *testing.T) {
 	t.Parallel()
@@ -173,13 +129,16 @@ func TestAReservedWaitThatIsCancelledIsNotCharged(t *testing.T) {
 	s := server.Start(t)
 	l := ratelimit.New(s.Client(), ratelimit.Options{})
 	limits := ratelimit.Limits{ratelimit.Rate(1, time.Hour)}
+	resetAfter := func() time.Duration {
+		return calls.Ask(t, l, ratelimit.Call{Verb: ratelimit.VerbPeek, Keys: calls.On("k", limits).Keys}).ResetAfter
+	}
 	calls.Ask(t, l, calls.On("k", limits))
 	for _, hangs := range []bool{false, true} {
-		before := resetAfter(t, l, limits)
+		before := resetAfter()
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := calls.Ends(ctx, l, calls.InLine("k", limits, 0))
 		require.Eventually(t, func() bool { return s.InfoInt("throttle", "throttle_waiting") == 1 }, 10*time.Second, time.Millisecond)
-		require.Greater(t, resetAfter(t, l, limits), before+time.Minute, "it has reserved its unit")
+		require.Greater(t, resetAfter(), before+time.Minute, "it has reserved its unit")
 		if hangs {
 			s.Pause()
 		}
@@ -188,44 +147,8 @@ func TestAReservedWaitThatIsCancelledIsNotCharged(t *testing.T) {
 		if hangs {
 			s.Resume()
 		}
-		require.Eventually(t, func() bool { return resetAfter(t, l, limits) <= before }, 30*time.Second, time.Millisecond, "hangs: %v", hangs)
+		require.Eventually(t, func() bool { return resetAfter() <= before }, 30*time.Second, time.Millisecond, "hangs: %v", hangs)
 	}
-}
-
-// A pool that is too small is no outage: requests that find no connection are refused.
-func TestAnExhaustedPoolIsNoOutage(t *testing.T) {
-	t.Parallel()
-	const limit = 10
-	s := server.Start(t)
-	client := s.Client(func(o *redis.Options) { o.PoolSize, o.PoolTimeout = 1, time.Millisecond })
-	var overloads atomic.Int64
-	page := site(t, httplimit.New(ratelimit.New(client, ratelimit.Options{}), httplimit.Options{
-		Limits: ratelimit.Limits{ratelimit.Rate(limit, day)}, Key: everybody,
-		Failures: httplimit.Failures{OnError: func(_ *http.Request, err error) {
-			assert.False(t, ratelimit.IsOutage(err), err)
-			if ratelimit.IsOverload(err) {
-				overloads.Add(1)
-			}
-		}},
-	}))
-	s.Pause() // so that the only connection is busy
-	var served atomic.Int64
-	var asking sync.WaitGroup
-	for range 50 {
-		asking.Go(func() {
-			response, err := http.Get(page.URL) //nolint:noctx // it ends with the server
-			if assert.NoError(t, err) {
-				response.Body.Close()
-				if response.StatusCode == http.StatusOK {
-					served.Add(1)
-				}
-			}
-		})
-	}
-	require.Eventually(t, func() bool { return overloads.Load() > 0 }, 10*time.Second, time.Millisecond)
-	s.Resume()
-	asking.Wait()
-	assert.LessOrEqual(t, served.Load(), int64(limit))
 }
 
 // Keys may hold what does not belong into a log.
@@ -256,27 +179,4 @@ func TestNoErrorHoldsAKey(t *testing.T) {
 		require.ErrorIs(t, err, ratelimit.ErrNoModule, verb)
 		assert.NotContains(t, err.Error(), "secret", verb)
 	}
-}
-
-// A request that counts for a user and an organisation is one call on two keys.
-func TestMiddlewareOnSeveralKeys(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	page := site(t, httplimit.New(ratelimit.New(s.Client(), ratelimit.Options{}), httplimit.Options{
-		Limits: ratelimit.Limits{ratelimit.Rate(2, day).Named("user")}, Key: keyby.Prefixed("{acme}:", keyby.Header("User")),
-		And: []httplimit.Part{{Limits: ratelimit.Limits{ratelimit.Rate(3, day).Named("acme")}, Key: func(*http.Request) string { return "{acme}" }}},
-	}))
-	for i, c := range []struct {
-		user   string
-		status int
-		limit  string
-	}{
-		{"ann", 200, `"user";r=1`}, {"ann", 200, `"user";r=0`}, {"ann", 429, `"user";r=0`}, {"bob", 200, `"acme";r=0`}, {"bob", 429, `"acme";r=0`},
-		{"", 429, `"acme";r=0`},
-	} {
-		response, _ := get(t, page, "User", c.user)
-		assert.Equal(t, c.status, response.StatusCode, i)
-		assert.Contains(t, response.Header.Get("RateLimit"), c.limit, i)
-	}
-	assert.EqualValues(t, 1, remaining(t, s, "{acme}:bob", ratelimit.Limits{ratelimit.Rate(2, day)}), "all or nothing")
 }

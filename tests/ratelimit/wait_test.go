@@ -20,63 +20,6 @@ import (
 	"redis-throttle/tests/topology"
 )
 
-func TestWaitBeyondItsTimeoutIsLimitedAtOnce(t *testing.T) {
-	t.Parallel()
-	limits := ratelimit.Limits{ratelimit.Rate(1, day)}
-	l := ratelimit.New(server.Start(t).Client(), ratelimit.Options{})
-	r := calls.Ask(t, l, calls.InLine("k", limits, time.Minute))
-	require.False(t, r.Limited)
-	r = calls.Ask(t, l, calls.InLine("k", limits, time.Minute))
-	assert.True(t, r.Limited)
-
-	// The time that the context has left counts as well.
-	for _, timeout := range []time.Duration{0, 2 * day} {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		r, err := l.Decide(ctx, calls.InLine("k", limits, timeout))
-		cancel()
-		require.NoError(t, err)
-		assert.True(t, r.Limited)
-	}
-	ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
-	defer cancel()
-	_, err := l.Decide(ctx, calls.InLine("k", limits, 0))
-	assert.ErrorIs(t, err, context.DeadlineExceeded)
-}
-
-// A WINDOW and a FIXED are waited for in order of arrival, and nothing is reserved.
-func TestWaitForAWindow(t *testing.T) {
-	t.Parallel()
-	const period = 700 * time.Millisecond
-	s := server.Start(t)
-	for _, protocol := range []int{2, 3} {
-		for _, limit := range []ratelimit.Limit{ratelimit.Window(1, period), ratelimit.Fixed(1, period).First()} {
-			// A read timeout shorter than the wait does not end it.
-			l := ratelimit.New(s.Client(server.Protocol(protocol), func(o *redis.Options) { o.ReadTimeout = period / 7 }), ratelimit.Options{})
-			limits, key := ratelimit.Limits{limit, ratelimit.Rate(1000, time.Second)}, fmt.Sprint(protocol, limit)
-			charged := time.Now()
-			first := calls.Ask(t, l, calls.On(key, limits))
-			require.False(t, first.Limited)
-			came := make(chan int, 2)
-			for i := range 2 {
-				go func() {
-					began := time.Now()
-					r, err := l.Decide(context.WithoutCancel(t.Context()), calls.InLine(key, limits, time.Minute))
-					assert.NoError(t, err)
-					assert.False(t, r.Limited)
-					assert.EqualValues(t, 1, r.Granted)
-					assert.LessOrEqual(t, r.Wait, time.Since(began)+time.Millisecond)
-					assert.GreaterOrEqual(t, time.Since(charged), time.Duration(i+1)*period, "one for each window")
-					came <- i
-				}()
-				require.Eventually(t, func() bool { return s.Info("throttle")["throttle_waiting"] == fmt.Sprint(i+1) || len(came) > 0 },
-					10*time.Second, time.Millisecond)
-			}
-			require.Equal(t, 0, <-came)
-			require.Equal(t, 1, <-came)
-		}
-	}
-}
-
 // The deadline of a context ends a wait with the answer limited. It is no outage, also with a
 // client that heeds deadlines itself. Nothing was charged, so the next caller has the units.
 func TestWaitForAWindowEndsWithItsContext(t *testing.T) {
@@ -130,19 +73,21 @@ func TestWaitOutlastsTheReadTimeoutOfEveryClient(t *testing.T) {
 		readTimeout = interval / 6
 	)
 	s := server.Start(t)
-	limits := ratelimit.Limits{ratelimit.Rate(1, interval)}
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": s.Addr()}, ReadTimeout: readTimeout})
 	t.Cleanup(func() { _ = ring.Close() })
 	cluster := clusterWith(t, readTimeout)
 	for _, c := range []client{s.Client(func(o *redis.Options) { o.ReadTimeout = readTimeout }), ring, cluster} {
-		for _, timeout := range []time.Duration{time.Minute, 0} {
-			l, key := ratelimit.New(c, ratelimit.Options{}), fmt.Sprintf("%T", c)
-			began := time.Now()
-			for range 2 {
-				r := calls.Ask(t, l, calls.InLine(key, limits, timeout))
-				assert.False(t, r.Limited, key)
+		for _, limit := range []ratelimit.Limit{ratelimit.Rate(1, interval), ratelimit.Window(1, interval)} {
+			for _, timeout := range []time.Duration{time.Minute, 0} {
+				l, key := ratelimit.New(c, ratelimit.Options{}), fmt.Sprintf("%T %v %v", c, limit, timeout)
+				began := time.Now()
+				for range 2 {
+					r := calls.Ask(t, l, calls.InLine(key, ratelimit.Limits{limit}, timeout))
+					assert.False(t, r.Limited, key)
+					assert.LessOrEqual(t, r.Wait, time.Since(began)+time.Millisecond)
+				}
+				assert.GreaterOrEqual(t, time.Since(began), interval, key)
 			}
-			assert.GreaterOrEqual(t, time.Since(began), interval, key)
 		}
 	}
 }

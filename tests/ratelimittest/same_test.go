@@ -32,6 +32,8 @@ func TestMain(m *testing.M) {
 
 const day = 24 * time.Hour
 
+var hourly = ratelimit.Limits{ratelimit.Rate(1, time.Hour)}
+
 // The same random calls at the same instants have the same results and errors on a server and on ratelimittest.
 func TestResultsAreThoseOfAServer(t *testing.T) {
 	server.NeedsServer(t, "keys that stay expired when its clock is set back")

@@ -1,14 +1,12 @@
-package ratelimit_test
+package ratelimittest_test
 
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
@@ -17,11 +15,9 @@ import (
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/ratelimittest"
 	"redis-throttle/ratelimit/xrate"
-	"redis-throttle/tests/clock"
-	"redis-throttle/tests/server"
 )
 
-// What a program uses of x/time/rate's Limiter, a Bucket has in the same shape.
+// What a program uses of x/time/rate's Limiter, that of xrate has in the same shape.
 type inProcessOrShared interface {
 	Allow() bool
 	AllowN(time.Time, int) bool
@@ -30,26 +26,20 @@ type inProcessOrShared interface {
 	WaitN(context.Context, int) error
 }
 
-var (
-	_ inProcessOrShared = (*rate.Limiter)(nil)
-	_ inProcessOrShared = (*xrate.Limiter)(nil)
-)
+var _, _ inProcessOrShared = (*rate.Limiter)(nil), (*xrate.Limiter)(nil)
 
 // A model of x/time/rate is not needed: it is here itself, under the same clock.
 func TestBucketDecidesAsXTimeRateDoes(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	clock := clock.New(t, now.UnixNano())
-	l := ratelimit.New(clock.Start().Client(), ratelimit.Options{})
-	runs := 0
 	rapid.Check(t, func(r *rapid.T) {
-		runs++
+		l := ratelimittest.New(t)
 		// Far above the time that a call takes: that is all that a cancellation cannot know. And with
 		// powers of two the floating-point numbers of x/time/rate are exact.
 		every := time.Second << rapid.IntRange(4, 12).Draw(r, "every")
 		const tick = time.Second / 64
 		burst := rapid.IntRange(1, 8).Draw(r, "burst")
-		shared := xrate.New(l, xrate.Options{Key: fmt.Sprint("bucket", runs), Limit: ratelimit.Rate(1, every).Burst(int64(burst))})
+		shared := xrate.New(l, xrate.Options{Key: "k", Limit: ratelimit.Rate(1, every).Burst(int64(burst))})
 		local := rate.NewLimiter(rate.Every(every), burst)
 		require.Equal(r, local.Burst(), shared.Burst())
 		type pair struct {
@@ -59,7 +49,7 @@ func TestBucketDecidesAsXTimeRateDoes(t *testing.T) {
 		var reservations []pair
 		for range rapid.IntRange(1, 40).Draw(r, "steps") {
 			now = now.Add(tick * time.Duration(1+rapid.Int64Range(0, int64(3*every/tick)).Draw(r, "passed")/rapid.Int64Range(1, 1000).Draw(r, "by")))
-			clock.Set(now.UnixNano())
+			l.SetTime(now)
 			n := rapid.IntRange(1, burst+1).Draw(r, "n")
 			kind := rapid.SampledFrom([]string{"allow", "reserve", "reserve", "cancel"}).Draw(r, "call")
 			switch {
@@ -105,24 +95,25 @@ func requireSameDelay(t require.TestingT, local *rate.Reservation, shared *xrate
 func TestBucketWaitsForItsTurn(t *testing.T) {
 	t.Parallel()
 	const every = 100 * time.Millisecond
-	l := ratelimit.New(server.Start(t).Client(), ratelimit.Options{})
-	for name, limiter := range map[string]inProcessOrShared{
-		"x/time/rate": rate.NewLimiter(rate.Every(every), 2),
-		"bucket":      xrate.New(l, xrate.Options{Key: "k", Limit: ratelimit.Rate(1, every).Burst(2)}),
-	} {
-		began := time.Now()
-		for range 4 {
-			require.NoError(t, limiter.Wait(t.Context()), name)
-		}
-		assert.GreaterOrEqual(t, time.Since(began), 2*every, name)
-		assert.Error(t, limiter.WaitN(t.Context(), 3), "%s: more than the burst", name)
+	synctest.Test(t, func(t *testing.T) {
+		for name, limiter := range map[string]inProcessOrShared{
+			"x/time/rate": rate.NewLimiter(rate.Every(every), 2),
+			"bucket":      xrate.New(ratelimittest.New(t), xrate.Options{Key: "k", Limit: ratelimit.Rate(1, every).Burst(2)}),
+		} {
+			began := time.Now()
+			for range 4 {
+				require.NoError(t, limiter.Wait(t.Context()), name)
+			}
+			assert.Equal(t, 2*every, time.Since(began), name)
+			assert.Error(t, limiter.WaitN(t.Context(), 3), "%s: more than the burst", name)
 
-		ctx, cancel := context.WithTimeout(t.Context(), every/2)
-		assert.Error(t, limiter.WaitN(ctx, 2), "%s: later than ctx", name)
-		assert.NoError(t, ctx.Err(), "%s: it is known at once", name)
-		cancel()
-		assert.ErrorIs(t, limiter.Wait(ctx), context.Canceled, name)
-	}
+			ctx, cancel := context.WithTimeout(t.Context(), every/2)
+			assert.Error(t, limiter.WaitN(ctx, 2), "%s: later than ctx", name)
+			assert.NoError(t, ctx.Err(), "%s: it is known at once", name)
+			cancel()
+			assert.ErrorIs(t, limiter.Wait(ctx), context.Canceled, name)
+		}
+	})
 }
 
 func TestErrorsOfABucketThatDoesNotWait(t *testing.T) {
@@ -156,76 +147,39 @@ func TestErrorsOfABucketThatDoesNotWait(t *testing.T) {
 
 func TestWaitThatEndsEarlyGivesItsUnitsBack(t *testing.T) {
 	t.Parallel()
-	s := server.Start(t)
-	l := ratelimit.New(s.Client(), ratelimit.Options{})
-	limits := ratelimit.Limits{ratelimit.Rate(1, time.Hour)}
-	asked := asking{l, make(chan struct{}, 9)}
-	b := xrate.New(asked, xrate.Options{Key: "k", Limit: limits[0]})
-	require.True(t, b.Allow())
-	<-asked.calls
-	for _, answered := range []bool{true, false} {
-		before := resetAfter(t, l, limits)
-		ctx, cancel := context.WithCancel(t.Context())
-		if !answered {
-			s.Pause()
-		}
-		ended := make(chan error, 1)
-		go func() { ended <- b.Wait(ctx) }()
-		<-asked.calls
-		if answered {
-			require.Eventually(t, func() bool { return resetAfter(t, l, limits) > before+time.Minute }, 10*time.Second, time.Millisecond)
-		}
-		cancel()
-		require.ErrorIs(t, <-ended, context.Canceled)
-		if !answered {
-			s.Resume()
-		}
-		require.Eventually(t, func() bool { return refunds(s) > 0 }, 10*time.Second, time.Millisecond, "answered: %v", answered)
-		assert.LessOrEqual(t, resetAfter(t, l, limits), before)
-		s.MustDo("CONFIG", "RESETSTAT")
-		<-asked.calls // for the state
-		<-asked.calls // the refund
+	for answered, before := range map[bool]func(*ratelimittest.Limiter){true: func(*ratelimittest.Limiter) {}, false: (*ratelimittest.Limiter).Hang} {
+		synctest.Test(t, func(t *testing.T) {
+			l := ratelimittest.New(t)
+			b := xrate.New(l, xrate.Options{Key: "k", Limit: ratelimit.Rate(1, time.Hour)})
+			require.True(t, b.Allow())
+			before(l)
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- b.Wait(ctx) }()
+			synctest.Wait()
+			cancel()
+			require.ErrorIs(t, <-ended, context.Canceled)
+			l.Heal()
+			synctest.Wait()
+			state, err := l.Peek(t.Context(), "k", hourly, 1)
+			require.NoError(t, err)
+			assert.Equal(t, time.Hour, state.ResetAfter, "answered: %v", answered)
+			assert.Equal(t, "CL.REFUND k RATE 1/1h COMPACT", l.Asked()[3].String(), "it was reserved")
+		})
 	}
-}
-
-// asking tells of each call before it is sent.
-type asking struct {
-	*ratelimit.Limiter
-	calls chan struct{}
-}
-
-func (a asking) Decide(ctx context.Context, c ratelimit.Call) (ratelimit.Result, error) {
-	a.calls <- struct{}{}
-	return a.Limiter.Decide(ctx, c)
-}
-
-func refunds(s *server.Server) int {
-	var calls int
-	_, _ = fmt.Sscanf(s.Info("commandstats")["cmdstat_cl.refund"], "calls=%d,", &calls)
-	return calls
-}
-
-func resetAfter(t *testing.T, l *ratelimit.Limiter, limits ratelimit.Limits) time.Duration {
-	t.Helper()
-	r, err := l.Peek(t.Context(), "k", limits, 1)
-	require.NoError(t, err)
-	return r.ResetAfter
 }
 
 func TestBucketWithoutAnAnswerIsOpenOrClosed(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, listener.Close())
-	nobody := redis.NewClient(&redis.Options{Addr: listener.Addr().String(), MaxRetries: -1, DialerRetries: 1})
-	defer nobody.Close()
-	s := server.Start(t)
-	s.MustDo("RPUSH", "k", "1")
 	for _, c := range []struct {
-		client             *redis.Client
+		err                error
 		failClosed, allows bool
-	}{{nobody, false, true}, {nobody, true, false}, {s.Client(), false, false}} {
-		b := xrate.New(ratelimit.New(c.client, ratelimit.Options{}), xrate.Options{Key: "k", Limit: ratelimit.Rate(1, time.Hour)})
+	}{
+		{ratelimittest.ErrOutage, false, true}, {ratelimittest.ErrOutage, true, false}, {ratelimittest.ReplyError("WRONGTYPE"), false, false},
+	} {
+		l := ratelimittest.New(t)
+		l.Fail(c.err)
+		b := xrate.New(l, xrate.Options{Key: "k", Limit: ratelimit.Rate(1, time.Hour)})
 		var told []error
 		b.OnError, b.FailClosed = func(err error) { told = append(told, err) }, c.failClosed
 		assert.Equal(t, c.allows, b.Allow())
@@ -237,40 +191,36 @@ func TestBucketWithoutAnAnswerIsOpenOrClosed(t *testing.T) {
 		r.Cancel()
 		assert.Len(t, told, 2)
 		err := b.Wait(t.Context())
-		require.Error(t, err)
-		assert.Equal(t, c.client == nobody, ratelimit.IsOutage(err))
+		require.ErrorIs(t, err, c.err)
 		assert.False(t, errors.Is(err, context.DeadlineExceeded))
 	}
-	assert.Panics(t, func() {
-		xrate.New(ratelimit.New(nobody, ratelimit.Options{}), xrate.Options{Key: "k", Limit: ratelimit.Fixed(1, day)})
-	})
-	assert.Panics(t, func() {
-		xrate.New(ratelimit.New(nobody, ratelimit.Options{}), xrate.Options{Key: "k", Limit: ratelimit.Rate(-1, day)})
-	})
+	for _, limit := range []ratelimit.Limit{ratelimit.Fixed(1, day), ratelimit.Rate(-1, day)} {
+		assert.Panics(t, func() { xrate.New(ratelimittest.New(t), xrate.Options{Key: "k", Limit: limit}) })
+	}
 }
 
 // At any rate, Cancel never gives back more than was reserved, and all but the units of the time that it cannot tell.
 func TestCancelOfAFastRateGivesBackAllButAFewMilliseconds(t *testing.T) {
 	t.Parallel()
-	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	l := ratelimit.New(clock.New(t, now.UnixNano()).Start().Client(), ratelimit.Options{})
 	for _, perSecond := range []int64{500, 1000, 10_000, 1_000_000} {
-		limit := ratelimit.Rate(perSecond, time.Second)
-		b := xrate.New(l, xrate.Options{Key: fmt.Sprint(perSecond), Limit: limit})
-		state := func() time.Duration {
-			r, err := l.Peek(t.Context(), fmt.Sprint(perSecond), ratelimit.Limits{limit}, 1)
-			require.NoError(t, err)
-			return r.ResetAfter
-		}
-		require.True(t, b.AllowN(now, b.Burst()))
-		full := state()
-		r := b.ReserveN(now, b.Burst())
-		require.True(t, r.OK())
-		require.Equal(t, 2*full, state())
-		began := time.Now()
-		r.CancelAt(now)
-		unit := time.Second / time.Duration(perSecond)
-		assert.GreaterOrEqual(t, state(), full, perSecond)
-		assert.LessOrEqual(t, state(), full+time.Since(began)+3*time.Millisecond+unit, perSecond)
+		synctest.Test(t, func(t *testing.T) {
+			l := ratelimittest.New(t)
+			limit := ratelimit.Rate(perSecond, time.Second)
+			b := xrate.New(l, xrate.Options{Key: "k", Limit: limit})
+			state := func() time.Duration {
+				r, err := l.Peek(t.Context(), "k", ratelimit.Limits{limit}, 1)
+				require.NoError(t, err)
+				return r.ResetAfter
+			}
+			require.True(t, b.AllowN(time.Now(), b.Burst()))
+			full := state()
+			r := b.ReserveN(time.Now(), b.Burst())
+			require.True(t, r.OK())
+			require.Equal(t, 2*full, state())
+			r.Cancel()
+			unit := time.Second / time.Duration(perSecond)
+			assert.GreaterOrEqual(t, state(), full, perSecond)
+			assert.LessOrEqual(t, state(), full+3*time.Millisecond+unit, perSecond)
+		})
 	}
 }
