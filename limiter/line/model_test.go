@@ -176,20 +176,6 @@ func requirePromise(t require.TestingT, q quota, log []granted) {
 	}
 }
 
-func TestTheCheckOfThePromiseCatchesOneUnitTooMany(t *testing.T) {
-	q := quota{count: 1, periodNs: 10, capacity: 3}
-	requirePromise(t, q, []granted{{10, 1}, {0, 3}, {20, 1}})
-	var caught collector
-	requirePromise(&caught, q, []granted{{10, 1}, {0, 3}, {19, 1}})
-	assert.True(t, caught.failed)
-}
-
-// collector is a test that may fail without failing.
-type collector struct{ failed bool }
-
-func (c *collector) Errorf(string, ...any) { c.failed = true }
-func (c *collector) FailNow()              { c.failed = true }
-
 // world is a database and its naive copy.
 type world struct {
 	*database

@@ -4,6 +4,7 @@ package line
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -192,52 +193,39 @@ func TestEveryShortHistoryOfWeightsThatChangeEqualsTheNaiveOne(t *testing.T) {
 	t.Logf("%d histories", n)
 }
 
-// A group whose turn is none of its new weight has it all the same. Behind it, its turns are at the points of another group of this weight, which is
-// first at each: it had the one before that turn.
-func TestATurnBetweenThePointsOfANewWeight(t *testing.T) {
-	b := newBench(t)
-	b.come("a1*2 d1*3 b1*3 b2*3 b3*3")
-	require.Equal(t, "d1*3", b.letIn(1))
-	b.come("a2*3")
-	view, _, _ := b.lines.Look(0, []byte("key"))
-	assert.EqualValues(t, 5, view.Ahead(placeOf("a3*3"), 10))
-	assert.EqualValues(t, 2, view.Ahead(placeOf("c1*3"), 10))
-	b.come("a3*3")
-	require.Equal(t, "b1*3 a1*2 b2*3 a2*3 b3*3 a3*3", b.letIn(6))
-}
-
-// Of two groups with a turn at one point that comes first is told by the turns before those, which are at other points where their weights differ.
-func TestTurnsAtOnePointOfDifferentWeights(t *testing.T) {
-	b := newBench(t)
-	b.come("a1*3 b1*3 b2*2 b3*2 a2*3")
-	view, _, _ := b.lines.Look(0, []byte("key"))
-	assert.EqualValues(t, 5, view.Ahead(placeOf("a3*3"), 10))
-	b.come("a3*3")
-	require.Equal(t, "a1*3 b1*3 b2*2 a2*3 b3*2 a3*3", b.letIn(6))
-}
-
-// A turn that a group has comes before one at the same point that another is still to be given, and so do those behind it.
-func TestATurnThatIsGivenComesBeforeOneThatIsNot(t *testing.T) {
-	b := newBench(t)
-	b.come("b1 d1*2 a1*2 a2*2")
-	require.Equal(t, "d1*2", b.letIn(1))
-	b.come("b2*2")
-	view, _, _ := b.lines.Look(0, []byte("key"))
-	assert.EqualValues(t, 4, view.Ahead(placeOf("a3*2"), 10))
-	b.come("a3*2")
-	require.Equal(t, "a1*2 b1 a2*2 b2*2 a3*2", b.letIn(5))
-}
-
-// The other way round, the group of the call has the turn that was given first.
-func TestACallOfTheGroupWhoseTurnWasGivenFirst(t *testing.T) {
-	b := newBench(t)
-	b.come("a1 d1*2 b1*2 b2*2 b3*2 b4*2")
-	require.Equal(t, "d1*2", b.letIn(1))
-	b.come("a2*2")
-	view, _, _ := b.lines.Look(0, []byte("key"))
-	assert.EqualValues(t, 5, view.Ahead(placeOf("a3*2"), 10))
-	b.come("a3*2")
-	require.Equal(t, "b1*2 a1 b2*2 a2*2 b3*2 a3*2 b4*2", b.letIn(7))
+// At one point, a turn that was given comes before one that is still to be given, and so do those behind it. Where weights differ, or change, the turns
+// before tell which one was given first.
+func TestTurnsAtOnePoint(t *testing.T) {
+	for rule, tt := range map[string]struct {
+		come, first, then string
+		call              string // another caller that comes
+		ahead             map[string]int64
+		order             string
+	}{
+		"a turn that is none of the new weight": {
+			"a1*2 d1*3 b1*3 b2*3 b3*3", "d1*3", "a2*3", "a3*3", map[string]int64{"a3*3": 5, "c1*3": 2}, "b1*3 a1*2 b2*3 a2*3 b3*3 a3*3",
+		},
+		"weights differ": {"a1*3 b1*3 b2*2 b3*2 a2*3", "", "", "a3*3", map[string]int64{"a3*3": 5}, "a1*3 b1*3 b2*2 a2*3 b3*2 a3*3"},
+		"the group of the call had its turn later": {
+			"b1 d1*2 a1*2 a2*2", "d1*2", "b2*2", "a3*2", map[string]int64{"a3*2": 4}, "a1*2 b1 a2*2 b2*2 a3*2",
+		},
+		"the group of the call had its turn first": {
+			"a1 d1*2 b1*2 b2*2 b3*2 b4*2", "d1*2", "a2*2", "a3*2", map[string]int64{"a3*2": 5}, "b1*2 a1 b2*2 a2*2 b3*2 a3*2 b4*2",
+		},
+	} {
+		t.Run(rule, func(t *testing.T) {
+			b := newBench(t)
+			b.come(tt.come)
+			require.Equal(t, tt.first, b.letIn(len(strings.Fields(tt.first))))
+			b.come(tt.then)
+			view, _, _ := b.lines.Look(0, []byte("key"))
+			for call, ahead := range tt.ahead {
+				assert.Equal(t, ahead, view.Ahead(placeOf(call), 10), call)
+			}
+			b.come(tt.call)
+			require.Equal(t, tt.order, b.letIn(len(strings.Fields(tt.order))))
+		})
+	}
 }
 
 // Groups that always have a caller in line have exactly their weight of the turns of each round, in the same order in every one.
@@ -269,21 +257,4 @@ func TestARoundHasEachGroupsWeight(t *testing.T) {
 			first = order
 		}
 	}
-}
-
-// A group whose only caller comes back as soon as it was let in has as many turns as one with a backlog.
-func TestComingBackAtOnceIsAsGoodAsABacklog(t *testing.T) {
-	s := newShares(t, 3, 3, 1)
-	for range 2 {
-		s.joins(1)
-		s.joins(2)
-	}
-	s.joins(0)
-	had := make([]int, 3)
-	for range 70 {
-		group := s.turn()
-		s.joins(group)
-		had[group]++
-	}
-	assert.Equal(t, []int{30, 30, 10}, had)
 }
