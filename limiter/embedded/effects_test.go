@@ -11,24 +11,6 @@ import (
 	"redis-throttle/limiter/embedded"
 )
 
-func TestAKeyKeepsTheLaterExpiryWhereItMust(t *testing.T) {
-	h := newHost()
-	in := func(key string) time.Duration {
-		return time.UnixMilli(h.get(key).ExpireAtMs).Sub(start).Round(time.Second)
-	}
-	h.do("CL.LIMIT k RATE 1/h BURST 3 COST 2")
-	assert.Equal(t, 2*time.Hour, in("k"))
-	h.do("CL.BAN k 1m")
-	assert.Equal(t, 2*time.Hour, in("k"), "the state behind a ban")
-	h.do("CL.BAN k 5h")
-	assert.Equal(t, 5*time.Hour, in("k"))
-	h.do("CL.BAN other 1m")
-	assert.Equal(t, time.Minute, in("other"))
-	h.do("CL.LIMIT third RATE 1/h BURST 3 COST 2")
-	h.do("CL.REFUND third RATE 1/h BURST 3")
-	assert.Equal(t, time.Hour, in("third"), "units that are given back end it earlier")
-}
-
 func TestAKeyWithoutAnExpiryStaysSoUnderABan(t *testing.T) {
 	h, s := newStoredHost()
 	h.do("CL.LIMIT k RATE 1/h")
