@@ -762,7 +762,7 @@ do
   end
 
   -- A column has a field of the same width for each entry. One of up to six bytes is a number of Lua, and one of more
-  -- is two: its low word and its high one.
+  -- is two: its low word and its high one. pack leaves out the bytes that a field has no room for.
   local function format_of(width, n)
     if width == 0 then return '' end
     if width <= 6 then return rep('I' .. width, n) end
@@ -771,9 +771,9 @@ do
 
   local function add_field(values, width, high, low)
     if width <= 6 then
-      values[#values + 1] = (high % 65536 * WORD + low) % 256 ^ width
+      values[#values + 1] = high % 65536 * WORD + low
     else
-      values[#values + 1], values[#values + 2] = low, high % 256 ^ (width - 4)
+      values[#values + 1], values[#values + 2] = low, high
     end
   end
 
@@ -784,8 +784,8 @@ do
       for i = l.first, l.last - 1 do add_field(values, l.bytes, words_of_instant(at[i])) end
     elseif l.bytes > 0 then
       find_now()
-      local lowest, modulus = now_high % 65536 * WORD + now_low, 256 ^ l.bytes
-      for i = l.first, l.last - 1 do values[#values + 1] = (lowest + at[i]) % modulus end
+      local lowest = now_high % 65536 * WORD + now_low
+      for i = l.first, l.last - 1 do values[#values + 1] = lowest + at[i] end
     end
     for i = l.first, l.last do largest = most(largest, of[i]) end
     local width = bytes_of(floor(largest / WORD), largest % WORD)
@@ -1349,7 +1349,7 @@ do
 
   -- Counts a call that was denied, for a ban that begins after some. The count is handled as a limit that the call does
   -- not name, but not forgotten. Returns whether this was the last denial, with which the count starts anew, and whether
-  -- the state has to be stored.
+  -- the state has to be stored then.
   function count_denial(s, after)
     local count, at = layer(after), nil
     for i = #s.kept, 1, -1 do
@@ -1362,7 +1362,7 @@ do
     local full_at = wide(instant(count:expires()))
     local k = { kind = DENIED, head = after.head, state = count:encode(), is_named = true, full_at = full_at }
     table.insert(s.kept, 1, k)
-    return false, true
+    return false
   end
 
   -- The second after which all limits are full, nil if they are now; and whether a window is kept whose end is not known.
@@ -2560,7 +2560,7 @@ do
   -- Whether a time is the longer one; false never ends.
   local function is_longer(a, b) return b ~= false and (a == false or a > b) end
 
-  -- The key that lets a request through first, and how long it would take.
+  -- The key that lets a request through first, and how long it would wait there, or have to wait to ask again.
   local function best_of(m, r, closed)
     local best, best_limited, best_time
     for i, s in ipairs(m.stacks) do
@@ -2573,7 +2573,7 @@ do
       if not best or is_better then best, best_limited, best_time = i, limited, time end
       if not best_limited and best_time == zero then break end
     end
-    return best, best_limited and best_time or not best_limited and zero
+    return best, best_time
   end
 
   -- Asks the first key that has room, or else the one that has some soonest.
