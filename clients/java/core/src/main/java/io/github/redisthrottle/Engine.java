@@ -338,7 +338,7 @@ final class Engine {
       Asked rule = tightest(units, slots, shadow, now);
       describe(draft, call, rule, now);
       draft.waitMs = ms(wait);
-      draft.granted = rule instanceof Units one ? (one.usage instanceof Usage.Zero ? 0 : asked(one, grants)) : 1;
+      draft.granted = rule instanceof Units one ? (one.usage instanceof Usage.Zero ? 0 : one.shadow ? one.charged : asked(one, grants)) : 1;
     } else {
       deny(draft, call, units, slots, kept, banned, slowest, now);
     }
