@@ -14,26 +14,6 @@ import (
 	"redis-throttle/tests/server"
 )
 
-func TestFromAFunction(t *testing.T) {
-	server.NeedsServer(t, "FUNCTION")
-	t.Parallel()
-	s := server.Start(t)
-	if !s.Program.AtLeast(7, 0) {
-		t.Skip("functions came with Redis 7.0")
-	}
-	c := s.Client()
-	library := `#!lua name=limits
-		redis.register_function('admit', function(keys, args)
-			return redis.call('CL.THROTTLE', keys[1], 15, 30, 60, args[1])
-		end)`
-	require.NoError(t, c.FunctionLoad(t.Context(), library).Err())
-	integers, err := c.FCall(t.Context(), "admit", []string{"key"}, 1).Int64Slice()
-	require.NoError(t, err)
-	a, err := kit.AnswerOf(integers)
-	require.NoError(t, err)
-	assert.Equal(t, kit.FirstOf16, a)
-}
-
 func TestLimitInsideMulti(t *testing.T) {
 	t.Parallel()
 	c := server.Start(t).Raw()
@@ -75,16 +55,6 @@ func TestLimitFromLua(t *testing.T) {
 		v = script("EVAL_RO", "return redis.call('"+command+"', KEYS[1], 'RATE', '10/h')", "key")
 		assert.True(t, v.IsError(), "%s from a read-only script", command)
 	}
-}
-
-func TestServerFindsTheKeyOfEveryCommand(t *testing.T) {
-	t.Parallel()
-	c := server.Start(t).Raw()
-	for _, call := range kit.CallsOfAll {
-		v := kit.Do(t, c, "COMMAND GETKEYS "+call, "user:42")
-		assert.Equal(t, `*["user:42"]`, v.String(), call)
-	}
-	assert.True(t, kit.Do(t, c, "COMMAND GETKEYS CL.TOP 10").IsError(), "CL.TOP has none")
 }
 
 // A cluster node serves the keys of its own slots and sends callers of others away.

@@ -78,19 +78,6 @@ func TestBadArgumentsAreRefusedAndChangeNothing(t *testing.T) {
 	assert.True(t, w.Call(t, "CL.THROTTLE").IsError(), "no key at all")
 }
 
-func TestKeysOfAnyBytesAndLengthAreLimited(t *testing.T) {
-	t.Parallel()
-	w := kit.StartWatched(t)
-	for _, key := range oddKeys() {
-		for _, remaining := range []int64{2, 1, 0, 0} {
-			a, err := kit.AnswerIn(w.Call(t, "CL.THROTTLE", key, "2", "1", "1d"))
-			require.NoError(t, err, "%.20q", key)
-			assert.Equal(t, remaining, a.Remaining, "%.20q", key)
-		}
-	}
-	assert.EqualValues(t, len(oddKeys()), w.Call(t, "DBSIZE").Int)
-}
-
 // A key may hold whatever another client put there.
 func TestKeysThatHoldNoLimiterAreRefusedAndStayAsTheyAre(t *testing.T) {
 	t.Parallel()

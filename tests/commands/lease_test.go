@@ -401,32 +401,6 @@ func TestASetThatIsBeingCreatedIsLeftAlone(t *testing.T) {
 	}
 }
 
-// Where words stood in a longer call may lie before or behind those of a shorter one.
-func TestShortCallsFollowLongOnes(t *testing.T) {
-	t.Parallel()
-	c := kit.StartCheckBuild(t).Raw()
-	const limits = " NEXT RATE 9/d BURST 9 RATE 8/d BURST 9 RATE 7/d BURST 9 RATE 6/d BURST 9 RATE 5/d BURST 9 RATE 4/d BURST 9 COST 0 EACH COMPACT"
-	for range 3 {
-		kit.MustDoAll(t, c, "DEL run q", "CL.LEASE run SLOTS 9 TTL 1d ID a", "CL.LEASE run SLOTS 9 TTL 1d ID b")
-		assert.True(t, kit.IsLetThrough(kit.Do(t, c, "CL.MLIMIT 2 run q SLOTS 9 TTL 1d ID c%s", limits)))
-		assert.True(t, kit.IsLetThrough(kit.Do(t, c, "CL.MLIMIT 1 run SLOTS 9 TTL 1d ID d")))
-		kit.Do(t, c, "CL.SETTLE 2 run q SLOTS ID c NEXT RATE 9/d TAKE 1 USED 0 RATE 8/d TAKE 1 USED 0 RATE 7/d TAKE 1 USED 0 EACH COMPACT")
-		kit.Do(t, c, "CL.SETTLE 1 run SLOTS ID d")
-		assert.Equal(t, []string{"a", "b"}, kit.TextsOf(kit.Do(t, c, "ZRANGE run 0 -1")))
-
-		assert.EqualValues(t, 0, kit.Do(t, c, "CL.LEASE run TTL 1d ID c SLOTS 9 COMPACT").Elems[0].Int)
-		assert.True(t, kit.Do(t, c, "CL.LEASE run ID d TTL 1d SLOTS").IsError())
-		for n := 88; n <= 94; n++ {
-			ids := ""
-			for i := range n {
-				ids += fmt.Sprint(" id", i)
-			}
-			kit.Do(t, c, "CL.LEASE run SLOTS 9 TTL 1d ID id%d", n-1)
-			assert.EqualValues(t, 1, kit.Do(t, c, "CL.RELEASE run ID%s", ids).Int, n)
-		}
-	}
-}
-
 // Leases lapse at the very instant of the call, and there are more of them than a call looks at.
 func TestManyLeasesLapseAtTheInstantOfACall(t *testing.T) {
 	t.Parallel()

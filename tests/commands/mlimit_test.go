@@ -193,29 +193,6 @@ func TestMLimitNotifiesOfEachKey(t *testing.T) {
 	assert.Equal(t, []string{"set b", "expire b", "limited b"}, events("CL.MLIMIT 2 a b FIXED 9/365d NEXT FIXED 2/365d BAN 1000d"))
 }
 
-func TestMLimitIsCounted(t *testing.T) {
-	t.Parallel()
-	s := startMany(t, server.ModuleArgs("top", "10"))
-	c := s.Raw()
-	for _, call := range []string{
-		"CL.MLIMIT 2 a b FIXED 2/365d", "CL.MLIMIT 2 a c FIXED 2/365d", "CL.MLIMIT 2 a b FIXED 2/365d", "CL.MLIMIT 2 x a FIXED 2/365d",
-		"CL.MLIMIT 2 a b FIXED 1/365d SHADOW", "CL.MLIMIT 2 a a FIXED 1/d",
-	} {
-		kit.Do(t, c, "%s", call)
-	}
-	kit.Do(t, c, "RPUSH list 1")
-	kit.Do(t, c, "CL.MLIMIT 2 list b FIXED 1/d")
-	for field, want := range map[string]int64{
-		"calls": 7, "calls_mlimit": 7, "allowed": 3, "limited": 2, "shadowed": 1, "errors_argument": 1, "errors_wrongtype": 1, "errors_arity": 0,
-	} {
-		assert.Equal(t, want, s.InfoInt("throttle", "throttle_"+field), field)
-	}
-	top := kit.Do(t, c, "CL.TOP").Elems
-	require.Len(t, top, 1)
-	assert.Equal(t, "a", top[0].Elems[1].Text)
-	assert.EqualValues(t, 2, top[0].Elems[5].Int)
-}
-
 // A fault in a decision changes none of the keys.
 func TestMLimitThatPanicsChangesNothing(t *testing.T) {
 	t.Parallel()

@@ -14,34 +14,6 @@ import (
 	"redis-throttle/tests/server"
 )
 
-func TestLimitedCallsAndPeeksLeaveNoTrace(t *testing.T) {
-	t.Parallel()
-	w := kit.StartWatched(t)
-	peeked := w.Traces(t, "new")
-	for range 100 {
-		w.Call(t, kit.RawCallOf("new", "15 1 1d 0")...)
-		w.Call(t, kit.RawCallOf("new", "15 1 1d 17")...)
-	}
-	assert.Equal(t, peeked, w.Traces(t, "new"), "an absent key stays absent")
-
-	untouched := w.Traces(t, "key")
-	w.Call(t, kit.RawCallOf("key", "15 1 1d 16")...)
-	before := w.Traces(t, "key")
-	for range 100 {
-		for _, quantity := range []string{"0", "1", "16", "17", "9223372036854775807"} {
-			w.Call(t, append([]string{"CL.THROTTLE", "key", "15", "1", "1d"}, quantity)...)
-		}
-	}
-	assert.Equal(t, before, w.Traces(t, "key"))
-
-	// The same eyes see an allowed call: they are not blind.
-	assert.NotEqual(t, untouched.Dump, before.Dump)
-	assert.NotEqual(t, untouched.Changes, before.Changes)
-	assert.NotEqual(t, untouched.Offset, before.Offset)
-	assert.NotEqual(t, untouched.AOFBytes, before.AOFBytes)
-	assert.Len(t, w.Stream.Drain(), 1, "one call changed something, and one command was replicated")
-}
-
 // The server may keep one object for many keys, as it does for small numbers.
 func TestOtherKeysWithTheSameValueKeepIt(t *testing.T) {
 	t.Parallel()

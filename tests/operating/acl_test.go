@@ -1,7 +1,6 @@
 package operating_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -59,78 +58,41 @@ func TestAUserNeedsTheCommandAndItsKeys(t *testing.T) {
 	}
 }
 
-// startWithCategories starts a server that lets modules put commands into its ACL
-// categories: since Redis 7.2. Before, a command of a module is in none.
-func startWithCategories(t *testing.T) *server.Server {
-	t.Helper()
-	s := server.Start(t)
-	if !s.Program.AtLeast(7, 2) {
-		t.Skipf("%s has no ACL categories for commands of modules", s.Program)
-	}
-	return s
-}
-
+// The category lets a user call all that a caller needs, also after the module was loaded anew: the server keeps the category then, and says that it is
+// there.
 func TestCategoryThrottleIsAllThatACallerNeeds(t *testing.T) {
 	t.Parallel()
-	s := startWithCategories(t)
-	if !s.Program.HasCategoriesOfModules() {
-		t.Skipf("%s has no ACL categories of modules", s.Program)
-	}
-	s.MustDo("ACL", "SETUSER", "u", "on", ">secret", "+@throttle", "~rl:*")
-	c := s.Raw()
-	kit.Do(t, c, "AUTH u secret")
-	for _, call := range kit.CallsOfAll {
-		v := kit.Do(t, c, call, "rl:"+strings.Fields(call)[0])
-		assert.False(t, v.IsError(), "%s answers %v", call, v)
-		assert.Contains(t, kit.Do(t, c, call, "other").Text, "NOPERM", call)
-	}
-	for _, other := range []string{"CL.TOP", "GET rl:x", "SET rl:x 1", "CONFIG GET throttle.top", "INFO throttle"} {
-		assert.Contains(t, kit.Do(t, c, "%s", other).Text, "NOPERM", other)
-	}
-}
-
-// Also after the module was loaded anew: the server keeps the category, and says that it is there.
-func TestCategoryThrottleOutlastsTheModule(t *testing.T) {
-	t.Parallel()
-	s := startWithCategories(t)
+	s := server.Start(t)
 	if !s.Program.HasCategoriesOfModules() {
 		t.Skipf("%s has no ACL categories of modules", s.Program)
 	}
 	path, err := server.ModulePath()
 	require.NoError(t, err)
-	s.MustDo("MODULE", "UNLOAD", "throttle")
-	s.MustDo("MODULE", "LOAD", path)
-	s.MustDo("ACL", "SETUSER", "u", "on", ">secret", "+@throttle", "~rl:*")
-	c := s.Raw()
-	kit.Do(t, c, "AUTH u secret")
-	for _, call := range kit.CallsOfAll {
-		v := kit.Do(t, c, call, "rl:"+strings.Fields(call)[0])
-		assert.False(t, v.IsError(), "%s answers %v", call, v)
+	for range 2 {
+		s.MustDo("ACL", "SETUSER", "u", "reset", "on", ">secret", "+@throttle", "~rl:*")
+		c := s.Raw()
+		kit.Do(t, c, "AUTH u secret")
+		for _, call := range kit.CallsOfAll {
+			v := kit.Do(t, c, call, "rl:"+strings.Fields(call)[0])
+			assert.False(t, v.IsError(), "%s answers %v", call, v)
+			assert.Contains(t, kit.Do(t, c, call, "other").Text, "NOPERM", call)
+		}
+		for _, other := range []string{"CL.TOP", "GET rl:x", "SET rl:x 1", "CONFIG GET throttle.top", "INFO throttle"} {
+			assert.Contains(t, kit.Do(t, c, "%s", other).Text, "NOPERM", other)
+		}
+		require.NoError(t, c.Close())
+		s.MustDo("MODULE", "UNLOAD", "throttle")
+		s.MustDo("MODULE", "LOAD", path)
 	}
 }
 
-func TestStandardCategories(t *testing.T) {
+// The categories themselves are compared in tests/docs.
+func TestACommandIsTakenAwayByItsCategory(t *testing.T) {
 	t.Parallel()
-	s := startWithCategories(t)
-	for command, want := range map[string][]string{
-		"cl.throttle": {"@fast", "@throttle", "@write"},
-		"cl.limit":    {"@fast", "@throttle", "@write"},
-		"cl.refund":   {"@fast", "@throttle", "@write"},
-		"cl.peek":     {"@fast", "@read", "@throttle"},
-		"cl.wait":     {"@blocking", "@slow", "@throttle", "@write"},
-		"cl.top":      {"@admin", "@dangerous", "@read", "@slow"},
-	} {
-		var have []string
-		for _, v := range s.MustDo("COMMAND", "INFO", command).Elems[0].Elems[6].Elems {
-			have = append(have, v.Text)
-		}
-		if !s.Program.HasCategoriesOfModules() {
-			want = slices.DeleteFunc(want, func(category string) bool { return category == "@throttle" })
-		}
-		slices.Sort(have)
-		assert.Equal(t, want, have, command)
+	s := server.Start(t)
+	if !s.Program.AtLeast(7, 2) {
+		t.Skipf("%s has no ACL categories for commands of modules", s.Program)
 	}
-	// What an operator takes away by category is gone.
 	s.MustDo("ACL", "SETUSER", "reader", "on", "nopass", "~*", "+@all", "-@write", "-@admin")
 	for call, allowed := range map[string]bool{"CL.LIMIT k RATE 5/s": false, "CL.THROTTLE k 1 1 1": false, "CL.TOP": false, "CL.PEEK k RATE 5/s": true} {
 		v := s.Do(append([]string{"ACL", "DRYRUN", "reader"}, strings.Fields(call)...)...)

@@ -80,23 +80,6 @@ func TestExpiryIsPutRightAgain(t *testing.T) {
 	}
 }
 
-func TestEffectsOfATransactionAndAScript(t *testing.T) {
-	t.Parallel()
-	w := kit.StartWatched(t)
-	_, err := w.Conn.Pipeline([]string{"MULTI"}, kit.RawCallOf("a", "0 1 1d"), kit.RawCallOf("a", "0 1 1d"),
-		kit.RawCallOf("b", "0 1 1d"), []string{"EXEC"})
-	require.NoError(t, err)
-	w.Call(t, "EVAL", "for i = 1, 2 do redis.call('CL.THROTTLE', KEYS[1], 0, 1, '1d') end", "1", "c")
-	tat := func(key string) int64 { return kit.TATIn(t, w.Call(t, "GET", key)) }
-	var have [][]string
-	for _, command := range w.Stream.Drain() {
-		if name := strings.ToUpper(command[0]); name != "MULTI" && name != "EXEC" {
-			have = append(have, command)
-		}
-	}
-	assert.Equal(t, [][]string{effect("a", tat("a"), -1), effect("b", tat("b"), -1), effect("c", tat("c"), -1)}, have)
-}
-
 // A replica that is to load its master's data without a file, and to keep its own meanwhile, does so with the module, too: a
 // server asks every module whether it can bear that.
 func TestAReplicaMayLoadBesideItsOldData(t *testing.T) {
@@ -213,6 +196,9 @@ func TestWhatTakesNothingMovesNoOffset(t *testing.T) {
 	before := w.Traces(t, "queue")
 	for _, command := range []string{"CL.LIMIT queue RATE 1/h BURST 1 MAXWAIT 3h", "CL.WAIT queue RATE 1/h BURST 1 TIMEOUT 1h", "CL.PEEK queue RATE 1/h BURST 1"} {
 		assert.EqualValues(t, 1, kit.Ask(t, w.Conn, "%s", command).Limited)
+	}
+	for _, quantity := range []string{"0", "1", "9223372036854775807"} {
+		w.Call(t, "CL.THROTTLE", "queue", "0", "1", "1h", quantity)
 	}
 	assert.Equal(t, before, w.Traces(t, "queue"))
 }

@@ -41,20 +41,6 @@ func TestModuleListAndLogNameTheModule(t *testing.T) {
 	assert.Positive(t, number)
 }
 
-func TestSecondLoadIsRefused(t *testing.T) {
-	server.NeedsServer(t, "modules to load")
-	t.Parallel()
-	s := server.Start(t)
-	path, err := server.ModulePath()
-	require.NoError(t, err)
-	assert.True(t, s.Do("MODULE", "LOAD", path).IsError())
-	assert.Len(t, s.LogLines("already loaded"), 1, "the log says why")
-	a, err := kit.AnswerIn(s.Do(kit.RawCallOf("key", "15 30 60 1")...))
-	require.NoError(t, err)
-	assert.Equal(t, kit.FirstOf16, a)
-	assert.Len(t, kit.ThrottleModules(s), 1)
-}
-
 // A module that has one of our commands, as redis-cell has.
 const otherThrottle = `
 static int run(void *ctx, void **argv, int argc) { return (void)ctx, (void)argv, argc < 0; }
