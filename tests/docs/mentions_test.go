@@ -89,16 +89,6 @@ func TestTablesOfContentsAreComplete(t *testing.T) {
 	}
 }
 
-var machinePath = regexp.MustCompile(`/(home|Users|work)/\w+|/root[/]|/tmp/\w+`)
-
-func TestPagesHaveNoPathsOfAMachine(t *testing.T) {
-	t.Parallel()
-	for _, p := range pages(t) {
-		assert.Empty(t, machinePath.FindAllString(p.source, -1), p.path)
-		assert.NotContains(t, p.source, rootDir(t)+"/", p.path)
-	}
-}
-
 var testName = regexp.MustCompile(`\b(Test[A-Z]\w*|Fuzz[A-Z]\w*)(\.\.\.)?`)
 
 // A test that a page speaks of exists. "TestSome..." stands for tests that begin so.
@@ -127,13 +117,22 @@ func TestTestsThatPagesNameExist(t *testing.T) {
 	}
 }
 
-var sourceFile = regexp.MustCompile("`([a-z_.]+/[a-z_./*]+\\.[a-z]+)`")
+var (
+	sourceFile  = regexp.MustCompile("`([a-z_.]+/[a-z_./*]+\\.[a-z]+)`")
+	commandFile = regexp.MustCompile(`(?m)(?:^| )(?:\./)?((?:bench|cmd|docs|examples|packaging|proof|scripts|tests)/[\w./-]+)`)
+)
 
-// A file that a page speaks of by its path exists. A * stands for some of its name.
+// A file that a page speaks of by its path exists, and so does one in a line for a shell. A * stands for some of its name.
 func TestFilesThatPagesNameExist(t *testing.T) {
 	t.Parallel()
 	for _, p := range pages(t) {
-		for _, m := range sourceFile.FindAllStringSubmatch(p.source, -1) {
+		named := sourceFile.FindAllStringSubmatch(p.source, -1)
+		for _, b := range p.blocks() {
+			if b.language == "sh" {
+				named = append(named, commandFile.FindAllStringSubmatch(strings.Join(b.lines, "\n"), -1)...)
+			}
+		}
+		for _, m := range named {
 			if strings.HasPrefix(m[1], "build/") { // what make leaves
 				continue
 			}
@@ -202,77 +201,7 @@ func TestTargetsThatPagesMakeExist(t *testing.T) {
 	}
 }
 
-// shellLines says, by its first word, what a line of a block marked sh has to be; that it
-// also works is shown by the test that is named, or cannot be shown here.
-var shellLines = map[string]func(t *testing.T, words []string){
-	"make":           func(*testing.T, []string) {}, // TestTargetsThatPagesMakeExist
-	"go":             getsOrHasFiles,                // TestPictureShowsTheBoundaryBurstOfFixedWindows
-	"redis_exporter": hasFiles,                      // TestExporterRunsTheScript
-	"cd":             func(*testing.T, []string) {}, // TestTheFolderOfTheSystemCanBePacked
-	"docker":         hasDockerfiles,                // needs an engine
-	"git":            func(*testing.T, []string) {}, // needs the network
-	"kubectl":        func(*testing.T, []string) {}, // needs a cluster; tests/examples reads the file
-	"curl":           func(*testing.T, []string) {}, // TestFirstStepsOfThePageWork
-
-	"build/throttle-gateway": func(*testing.T, []string) {}, // TestFirstStepsOfThePageWork
-	"build/throttle-replay":  func(*testing.T, []string) {}, // TestThePageShowsWhatTheProgramPrints
-}
-
-func TestShellLinesAreCommandsThatExist(t *testing.T) {
-	t.Parallel()
-	for _, p := range pages(t) {
-		for _, b := range p.blocks() {
-			if b.language != "sh" || b.isSession() {
-				continue
-			}
-			for _, line := range b.lines {
-				line, _, _ = strings.Cut(line, "#")
-				words := strings.Fields(line)
-				for len(words) > 0 && strings.Contains(words[0], "=") {
-					words = words[1:]
-				}
-				if len(words) == 0 {
-					continue
-				}
-				check := shellLines[words[0]]
-				if check == nil {
-					check = hasFiles
-				}
-				t.Run(p.path+"/"+line, func(t *testing.T) { check(t, words) })
-			}
-		}
-	}
-}
-
 var repositoryFile = regexp.MustCompile(`^(\./)?(bench|build|cmd|docs|examples|proof|scripts|tests)/[\w./-]+$`)
-
-// hasFiles wants the files of the repository that are named, at least one.
-func hasFiles(t *testing.T, words []string) {
-	found := 0
-	for _, word := range words {
-		if repositoryFile.MatchString(word) {
-			found++
-			_, err := os.Stat(filepath.Join(rootDir(t), word))
-			assert.NoError(t, err)
-		}
-	}
-	assert.Positive(t, found, "nothing is known of this command: add it to shellLines")
-}
-
-// getsOrHasFiles leaves what is about modules to TestTheClientBringsItsOwnRequirementsAlone, and what is about workspaces to
-// TestEveryPackageCanBeImportedAsTheReadmeSays, which runs it.
-func getsOrHasFiles(t *testing.T, words []string) {
-	if words[1] != "get" && words[1] != "mod" && words[1] != "work" && words[len(words)-1] != "./..." {
-		hasFiles(t, words)
-	}
-}
-
-func hasDockerfiles(t *testing.T, _ []string) {
-	for _, name := range []string{"Dockerfile", "docker-compose.yml"} {
-		_, err := os.Stat(filepath.Join(rootDir(t), name))
-		assert.NoError(t, err)
-	}
-}
 
 // Blocks that are a configuration start a server, which starts again after CONFIG REWRITE;
 // those that are JSON are.
@@ -306,26 +235,4 @@ func TestConfigurationsOfPagesWork(t *testing.T) {
 		}
 	}
 	assert.Positive(t, configurations)
-}
-
-// loadedElsewhere matches what loads the module from a place that CONFIG REWRITE does not
-// rewrite: an included file, or the command line of a server with a configuration file.
-var loadedElsewhere = regexp.MustCompile(`(?m)^[ #]*include .*|^ExecStart=.*--loadmodule.*|\.conf .*--loadmodule.*`)
-
-func TestNobodyIsToldToLoadTheModuleWhereConfigRewriteMakesASecondLine(t *testing.T) {
-	t.Parallel()
-	packaged, err := os.ReadFile(filepath.Join(rootDir(t), "packaging", "redis-throttle.conf"))
-	require.NoError(t, err)
-	texts := map[string]string{"packaging/redis-throttle.conf": string(packaged)}
-	for _, p := range pages(t) {
-		texts[p.path] = p.source
-	}
-	for _, name := range []string{"Dockerfile", "docker-compose.yml"} {
-		text, err := os.ReadFile(filepath.Join(rootDir(t), name))
-		require.NoError(t, err)
-		texts[name] = string(text)
-	}
-	for path, text := range texts {
-		assert.Empty(t, loadedElsewhere.FindAllString(text, -1), path)
-	}
 }

@@ -193,17 +193,3 @@ func TestStatesOfThePageAreReadAndWrittenTheSame(t *testing.T) {
 		assert.Contains(t, s.Do(peek...).Text, "WRONGTYPE", "%s with something after it", key)
 	}
 }
-
-// One RATE: the TAT in decimal digits.
-func TestASingleRateIsTheInstantAtWhichItIsFull(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	before := time.Now()
-	s.MustDo("CL.LIMIT", "state:rate", "RATE", "60/h", "BURST", "10", "COST", "3")
-	after := time.Now()
-	tat, err := strconv.ParseInt(s.MustDo("GET", "state:rate").Text, 10, 64)
-	require.NoError(t, err)
-	// The server's clock is in microseconds.
-	assert.GreaterOrEqual(t, tat, before.Add(3*time.Minute).UnixNano()-1000)
-	assert.LessOrEqual(t, tat, after.Add(3*time.Minute).UnixNano())
-}
