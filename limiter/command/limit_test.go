@@ -61,6 +61,7 @@ func TestNoCommandAllocates(t *testing.T) {
 		"a stack":          decide(Limit, taken, "k rate 5/s burst 10 RATE 100000/h WINDOW 100/m FIXED 9/d COST 3 STRICT"),
 		"a denied stack":   decide(Limit, taken, "k RATE 5/s BURST 10 RATE 100000/h WINDOW 100/m FIXED 9/d COST 7"),
 		"a strict stack":   decide(Limit, taken, "k RATE 5/s BURST 10 RATE 100000/h WINDOW 100/m FIXED 9/d COST 7 STRICT"),
+		"beside others":    decide(Limit, taken, "k RATE 7/s BURST 10"),
 		"a syntax error":   decide(Limit, "", "k RATE 5/s BURST 10 RATTE"),
 		"a bad value":      decide(Limit, "bar", "k RATE 5/s"),
 		"too many limits":  decide(Limit, "", "k"+strings.Repeat(" FIXED 1/s", 9)),

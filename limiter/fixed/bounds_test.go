@@ -19,18 +19,6 @@ func newWindow(t *testing.T, count, periodNs int64) *fixed.Window {
 	return &w
 }
 
-func TestAWindowEndsWhereItsUnitsAreNotWhereTheClockIs(t *testing.T) {
-	w := newWindow(t, 5, minute)
-	at := start - start%minute
-	assert.Zero(t, w.ExpireAt())
-	w.Charge(at, 3, 0)
-	assert.Equal(t, uint64(at+minute), w.ExpireAt())
-	w.Available(at + 3*minute) // looks, and stores nothing
-	assert.Equal(t, uint64(at+minute), w.ExpireAt())
-	assert.Equal(t, int64(3), w.Refund(at, 4))
-	assert.Zero(t, w.ExpireAt())
-}
-
 func TestADeniedChargeLeavesTheSpareUnits(t *testing.T) {
 	for _, tt := range []struct{ used, quantity, spare, after int64 }{
 		{0, 2, 0, 2}, {0, 9, 0, 5}, {0, 9, 2, 3}, {0, 3, 2, 3}, {2, 2, 2, 3}, {3, 1, 2, 3}, {4, 1, 2, 4}, {0, 1, 5, 0}, {0, 1, 6, 0}, {0, 0, 0, 0},

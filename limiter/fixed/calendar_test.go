@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"redis-throttle/internal/chance"
 	"redis-throttle/internal/civil"
@@ -203,25 +202,5 @@ func TestWindowsOfTheCalendarEqualTheModel(t *testing.T) {
 	pick, cache := chance.FromSeed(t), &calendar.Cache{}
 	for range size.Of(40, 200) {
 		follow(t, pick, cache, 100)
-	}
-}
-
-func TestWindowsOfTheCalendarEqualTheModelShrinkable(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { follow(t, chance.FromRapid(t), &calendar.Cache{}, 5) })
-}
-
-func TestAnotherLimitInThePlaceOfOneHasItsOwnWindows(t *testing.T) {
-	minutes, hours := newLimit(t, 5, minute), newLimit(t, 5, 60*minute)
-	var w fixed.Window
-	now := start + second
-	for range 3 {
-		for _, limit := range []fixed.Limit{minutes, hours} {
-			w.Set(&limit, &calendar.Cache{})
-			w.Clear()
-			w.Charge(now, 1, 0)
-			_, _, reset, _ := w.Standing(now)
-			assert.Equal(t, limit.Period()-now%limit.Period(), reset)
-			assert.Equal(t, uint64(now+reset), w.ExpireAt())
-		}
 	}
 }

@@ -56,13 +56,6 @@ func newLimit(t require.TestingT, count, periodNs int64) fixed.Limit {
 	return limit
 }
 
-func TestTheLongestWindowThatThereIs(t *testing.T) {
-	limit := newLimit(t, 1, math.MaxInt64)
-	s := windowOf(limit)
-	require.Equal(t, int64(1), charge(&s, math.MaxInt64, 1))
-	assert.Equal(t, int64(math.MaxInt64), resetAfter(&s, math.MaxInt64), "the second window ends beyond 2^63")
-}
-
 func TestNewRefusesWhatCannotWork(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
@@ -89,37 +82,6 @@ func TestNewRefusesWhatCannotWork(t *testing.T) {
 			assert.Equal(t, tt.n*int64(tt.unit), limit.Period(), tt.name)
 		}
 	}
-}
-
-func TestAClockSetBackBlocksToTheEndOfItsWindowAtMost(t *testing.T) {
-	limit := newLimit(t, 10, minute)
-	s := windowOf(limit)
-	charge(&s, start, 10)
-
-	now := start - 3600*second + 45*second
-	assert.Equal(t, int64(0), s.Available(now))
-	assert.Equal(t, 15*second, s.RetryAfter(now, 1))
-
-	// Not stored, the next window is blocked as well. Stored, it heals.
-	assert.Equal(t, int64(0), s.Available(now+minute))
-	require.True(t, s.BringTo(now), "has to be stored")
-	assert.False(t, s.BringTo(now))
-	assert.Equal(t, now+15*second, int64(s.ExpireAt()))
-	assert.Equal(t, int64(10), s.Available(now+15*second))
-
-	// Back within the window, there is nothing to correct.
-	assert.False(t, s.BringTo(now-45*second))
-}
-
-func TestHugeNumbersNeitherWrapNorPanic(t *testing.T) {
-	limit := newLimit(t, math.MaxInt64, math.MaxInt64-1)
-	s := windowOf(limit)
-	assert.Equal(t, int64(math.MaxInt64-1), charge(&s, start, math.MaxInt64-1))
-	assert.Equal(t, int64(1), charge(&s, start, math.MaxInt64))
-	assert.Equal(t, int64(math.MaxInt64-1), int64(s.ExpireAt()))
-	assert.Equal(t, int64(math.MaxInt64), s.Available(math.MaxInt64))
-	assert.Equal(t, int64(1), charge(&s, math.MaxInt64, 1))
-	assert.Equal(t, int64(math.MaxInt64), int64(s.ExpireAt()))
 }
 
 // unhex reads hexadecimal digits, with spaces between fields for the reader.

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -161,31 +160,4 @@ func TestItEqualsTheModel(t *testing.T) {
 
 func TestItEqualsTheModelShrinkable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { run(t, chance.FromRapid(t), 100) })
-}
-
-func TestNoCalendarWindowHoldsMoreThanCount(t *testing.T) {
-	pick, full := chance.FromSeed(t), 0
-	const runs = 1000
-	for range runs {
-		period := pick.OfAnyMagnitude("period", 1, 1<<40)
-		limit := newLimit(t, pick("count", 1, 50), period)
-		s := windowOf(limit)
-		now, granted := start, map[int64]int64{} // units by the start of their window
-		for range 1000 {
-			now += pick("step", 0, period/10+1)
-			quantity := pick("quantity", 1, 10)
-			units := charge(&s, now, quantity)
-			if pick("refund", 1, 10) == 1 {
-				units -= s.Refund(now, pick("refund", 0, quantity))
-			}
-			granted[now/period*period] += units
-		}
-		for _, units := range granted {
-			require.LessOrEqual(t, units, count(limit), "%+v", limit)
-			if units == count(limit) {
-				full++
-			}
-		}
-	}
-	assert.Greater(t, full, runs, "traffic too light to show anything")
 }

@@ -7,7 +7,6 @@ import (
 	"math/big"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -68,37 +67,6 @@ func requireRate(t require.TestingT, s spec, granted []event) {
 		}
 	}
 }
-
-func TestTheChecksOfThePromisesCatchOneUnitTooMany(t *testing.T) {
-	for _, tt := range []struct {
-		what    string
-		spec    spec
-		granted []event
-		ok      bool
-	}{
-		{"a rate: the capacity at once", rate(1, 10, 3), []event{{0, 2}, {0, 1}}, true},
-		{"a rate: one more", rate(1, 10, 3), []event{{0, 3}, {9, 1}}, false},
-		{"a rate: one more in time", rate(1, 10, 3), []event{{0, 3}, {10, 1}}, true},
-		{"a rate: noted in another order", rate(1, 10, 3), []event{{10, 1}, {0, 3}}, true},
-		{"a window: count in a period", window(3, 10), []event{{5, 2}, {14, 1}}, true},
-		{"a window: one more", window(3, 10), []event{{5, 2}, {10, 1}, {14, 1}}, false},
-		{"a window: one more in time", window(3, 10), []event{{5, 2}, {10, 1}, {15, 1}}, true},
-		{"a calendar window: twice the count around a boundary", fixed(3, 10), []event{{9, 3}, {10, 3}}, true},
-		{"a calendar window: one more", fixed(3, 10), []event{{10, 3}, {19, 1}}, false},
-		{"from the first unit: two windows", first(3, 10), []event{{5, 1}, {14, 2}, {15, 3}, {25, 3}}, true},
-		{"from the first unit: one more", first(3, 10), []event{{5, 1}, {14, 2}, {15, 3}, {23, 2}}, false},
-	} {
-		var caught collector
-		requirePromise(&caught, tt.spec, tt.granted)
-		assert.Equal(t, tt.ok, !caught.failed, tt.what)
-	}
-}
-
-// collector is a test that may fail without failing.
-type collector struct{ failed bool }
-
-func (c *collector) Errorf(string, ...any) { c.failed = true }
-func (c *collector) FailNow()              { c.failed = true }
 
 // watch sends random callers to one stack, whose limits stay, and returns what each of them was
 // let through for, in the time of a watch that runs on when the server's clock is set back. Some
@@ -391,34 +359,4 @@ func fullIn(t require.TestingT, specs []spec, value []byte, nowNs int64) (ns []i
 		ns = append(ns, rate.FullIn(nowNs))
 	}
 	return ns
-}
-
-// CL.LIMIT with one rate and CL.THROTTLE share a key.
-func TestALoneRateDecidesAsGCRADoes(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		d := newDrawer(chance.FromRapid(t))
-		d.kinds = []stack.Kind{stack.Rate}
-		s := d.spec()
-		limit, err := gcra.New(s.capacity, s.count, s.periodNs, time.Nanosecond)
-		require.NoError(t, err)
-		k := key{t: t}
-		tat := uint64(0)
-		for range 20 {
-			d.moveClock([]spec{s})
-			units := d.cost([]spec{s})
-			var want gcra.Decision
-			limit.TakeTo(&want, tat, d.nowNs, units)
-			if want.Changed {
-				tat = want.TAT
-			}
-			d.last = k.take(limits(t, s), cost(units), d.nowNs)
-			require.Equal(t, want.Allowed, !d.last.Limited)
-			require.Equal(t, want.Changed, d.last.Changed)
-			require.Equal(t, want.Remaining, d.last.Remaining)
-			require.Equal(t, want.RetryAfter, d.last.RetryAfterNs)
-			require.Equal(t, want.ResetAfter, d.last.ResetAfterNs)
-			stored, _ := stack.ParseTAT(k.value)
-			require.Equal(t, tat, stored)
-		}
-	})
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -223,20 +222,6 @@ func TestEveryAnswerToSeveralKeysEqualsTheReference(t *testing.T) {
 // The same at a smaller scale, for the smallest case that fails.
 func TestEveryAnswerToSeveralKeysEqualsTheReferenceShrunk(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { followKeys(t, chance.FromRapid(t), 20, &seenOfKeys{}) })
-}
-
-func TestSeveralKeysDoNotAllocate(t *testing.T) {
-	k := keys{t: t, values: make([][]byte, 2)}
-	specs := [][]spec{{rate(5, second, 10)}, {rate(100, minute, 100), window(1000, hour)}}
-	k.call(specs, start, func(j *stack.Joint) stack.Result { return j.Take(cost(1), start) })
-	var closedNs [stack.MaxStacks]int64
-	assert.Zero(t, testing.AllocsPerRun(100, func() {
-		k.joint.Reset()
-		k.joint.Join(&k.stacks[0])
-		k.joint.Join(&k.stacks[1])
-		sink = k.joint.Take(cost(1), start)
-		sink = k.joint.TakeOne(k.joint.Choose(cost(1), &closedNs, start), cost(1), start)
-	}))
 }
 
 // deny is Deny on keys, and Take on keys that hold the same.
