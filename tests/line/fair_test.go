@@ -3,7 +3,6 @@ package line_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -207,45 +206,6 @@ func (f *fairLine) requireGroups() {
 	require.Equal(f.t, want, have)
 	if _, ok := f.order.First(); ok {
 		require.Len(f.t, kit.Do(f.t, f.admin, "CL.LEASES k COUNT 1").Elems[9].Elems, 1)
-	}
-}
-
-// Between a release and the turn of the event loop in which the line goes on, a new call gets the slot exactly if it comes before all that wait.
-// So it is in transactions, where nobody can wait.
-func TestANewCallOvertakesOnlyThoseThatComeAfterIt(t *testing.T) {
-	t.Parallel()
-	for name, isLease := range kindsOfFairLine {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFairLine(t, kit.StartCheckBuild(t), isLease)
-			f.join(naive.Turn{Caller: 1, Group: "a", Priority: 2})
-			for i, tt := range []struct {
-				words string
-				isIn  bool
-			}{
-				{"", false}, {" TIMEOUT 0 PRIORITY 1", false}, {" TIMEOUT 0 PRIORITY 2", false}, {" TIMEOUT 0 PRIORITY 2 GROUP a", false},
-				{" TIMEOUT 0 PRIORITY 2 GROUP b", false}, {" TIMEOUT 0 PRIORITY 3", true}, {" TIMEOUT 0 PRIORITY 100 GROUP a", true},
-			} {
-				if !isLease && tt.words == "" {
-					tt.words = " TIMEOUT 0"
-				}
-				caller := uint64(100 + i)
-				replies, err := f.admin.Pipeline([]string{"MULTI"}, strings.Fields(f.giveBack()), strings.Fields(f.call(caller)+tt.words), []string{"EXEC"})
-				require.NoError(t, err)
-				v := replies[3].Elems[1]
-				require.False(t, v.IsError(), "%v", v)
-				assert.Equal(t, tt.isIn, v.Elems[1].Int == 0, tt.words)
-				if tt.isIn {
-					f.holder = caller
-					continue
-				}
-				x := f.order.LetIn()
-				kit.RequireAdmitted(t, f.clients[x.Caller].Conn)
-				f.holder = x.Caller
-				f.join(naive.Turn{Caller: x.Caller + 1, Group: "a", Priority: 2})
-			}
-			f.letIn()
-		})
 	}
 }
 
