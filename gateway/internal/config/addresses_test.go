@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -33,19 +34,14 @@ func TestClientsAreThoseOfAllLanguages(t *testing.T) {
 routes: [{match: /, descriptors: [[{key: a, value: "{client}"}]]}]
 descriptors: [{key: a, limits: [RATE 5/s]}]
 `)
-	client := func(peer string, forwarded []string) (key string) {
+	client := func(peer string, forwarded []string) string {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.RemoteAddr = "@"
 		if peer != "" {
 			r.RemoteAddr = net.JoinHostPort(peer, "4711")
 		}
 		r.Header["X-Forwarded-For"] = forwarded
-		for _, route := range d.Routes.Of(r) {
-			for _, entries := range route.Descriptors(r) {
-				key += entries[0].Value
-			}
-		}
-		return key
+		return strings.TrimPrefix(strings.Join(d.routed(r), " "), "a=")
 	}
 	for _, c := range table.Keys {
 		if c.IPv6 == 0 { // the gateway has no other length
