@@ -3,8 +3,6 @@ package adapters
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,9 +14,7 @@ import (
 
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/commands"
-	"redis-throttle/ratelimit/httplimit"
 	"redis-throttle/ratelimit/rueidislimit"
-	"redis-throttle/ratelimit/xrate"
 	"redis-throttle/tests/calls"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
@@ -69,20 +65,6 @@ func TestWaitIsAnsweredWhenItsTimeHasCome(t *testing.T) {
 		r, err := l.Peek(t.Context(), "left", hourly, 1)
 		return err == nil && r.ResetAfter <= time.Hour
 	}, 10*time.Second, time.Millisecond, "the slot is given back")
-
-	// The same in the line for a window, where nothing was charged.
-	ctx, cancel = context.WithCancel(t.Context())
-	daily := ratelimit.Limits{ratelimit.Window(1, day)}
-	_, err := l.Limit(ctx, "window", daily, 1)
-	require.NoError(t, err)
-	go func() {
-		_, err := l.Decide(ctx, calls.InLine("window", daily, 0))
-		ended <- err
-	}()
-	require.Eventually(t, func() bool { return s.Info("throttle")["throttle_waiting"] == "1" }, 10*time.Second, time.Millisecond)
-	cancel()
-	require.ErrorIs(t, <-ended, context.Canceled)
-	require.Eventually(t, func() bool { return s.Info("throttle")["throttle_waiting"] == "0" }, 10*time.Second, time.Millisecond)
 }
 
 func TestManyCallersShareAConnection(t *testing.T) {
@@ -138,23 +120,6 @@ func TestErrorsAreToldApart(t *testing.T) {
 	_, err = l.Limit(t.Context(), "k", limits, 1)
 	require.Error(t, err)
 	assert.True(t, ratelimit.IsOutage(err), "%v", err)
-}
-
-func TestMiddlewareAndBucketWorkOnIt(t *testing.T) {
-	t.Parallel()
-	l := rueidislimit.New(connect(t, on(server.Start(t))))
-	handler := httplimit.New(l, httplimit.Options{
-		Limits: ratelimit.Limits{ratelimit.Rate(1, time.Hour)},
-		Key:    func(*http.Request) string { return "k" },
-	})(http.NotFoundHandler())
-	for _, want := range []int{http.StatusNotFound, http.StatusTooManyRequests} {
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-		assert.Equal(t, want, w.Code)
-	}
-	b := xrate.New(l, xrate.Options{Key: "bucket", Limit: ratelimit.Rate(1, time.Hour)})
-	assert.True(t, b.Allow())
-	assert.False(t, b.Allow())
 }
 
 func TestClusterFindsTheNodeOfAKey(t *testing.T) {
