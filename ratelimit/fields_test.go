@@ -2,7 +2,6 @@ package ratelimit_test
 
 import (
 	"context"
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -150,28 +149,4 @@ func TestFieldsThatDoNotGoTogetherAreRefused(t *testing.T) {
 		assert.NotErrorIs(t, err, ratelimit.ErrNoModule, want)
 		assert.Empty(t, server.words, want)
 	}
-}
-
-// The zero Cost is 1, as in every language, and no cost has to be asked for.
-func TestTheCostIsOneUnlessItIsSaid(t *testing.T) {
-	t.Parallel()
-	keys := []ratelimit.Key{{Name: "k", Limits: ratelimit.Limits{ratelimit.Rate(5, time.Second)}}}
-	for want, call := range map[string]ratelimit.Call{
-		"CL.LIMIT k RATE 5/1s COMPACT":        {Keys: keys},
-		"CL.LIMIT k RATE 5/1s COST 2 COMPACT": {Keys: keys, Cost: 2},
-		"CL.LIMIT k RATE 5/1s COST 0 COMPACT": {Keys: keys, NoCost: true},
-		"CL.PEEK k RATE 5/1s COMPACT":         {Verb: ratelimit.VerbPeek, Keys: keys},
-		"CL.PEEK k RATE 5/1s COST 0 COMPACT":  {Verb: ratelimit.VerbPeek, Keys: keys, NoCost: true},
-		"CL.REFUND k RATE 5/1s COMPACT":       {Verb: ratelimit.VerbRefund, Keys: keys},
-		"CL.THROTTLE k 4 5 1 1":               {Verb: ratelimit.VerbThrottle, Keys: keys},
-		"CL.THROTTLE k 4 5 1 0":               {Verb: ratelimit.VerbThrottle, Keys: keys, NoCost: true},
-		"CL.MLIMIT 2 k k RATE 5/1s COMPACT":   {Keys: []ratelimit.Key{keys[0], keys[0]}},
-	} {
-		server := &said{}
-		_, _ = ratelimit.New(server, ratelimit.Options{}).Decide(t.Context(), call)
-		assert.Equal(t, want+"\n", fmt.Sprintln(server.words...))
-	}
-	server := &said{}
-	_, _ = ratelimit.New(server, ratelimit.Options{}).Limit(t.Context(), "k", keys[0].Limits, 0)
-	assert.Equal(t, "CL.LIMIT k RATE 5/1s COST 0 COMPACT\n", fmt.Sprintln(server.words...), "a cost that is said")
 }

@@ -3,6 +3,7 @@ package ratelimit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -17,122 +18,51 @@ import (
 	"redis-throttle/ratelimit/charge"
 )
 
-const (
-	day  = 24 * time.Hour
-	week = 7 * day
-)
+const day = 24 * time.Hour
 
-func TestLimitsAreWrittenAsTheCommandsTakeThem(t *testing.T) {
+// What spec/clients/calls.json does not say. The zero Cost is 1, as in every language, and no cost has to be asked for.
+func TestTheWordsOfACall(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		limit ratelimit.Limit
-		words string
-	}{
-		{ratelimit.Rate(5, time.Second), "RATE 5/1s"},
-		{ratelimit.Rate(5, time.Second).Burst(10), "RATE 5/1s BURST 10"},
-		{ratelimit.Rate(1, 1500*time.Millisecond), "RATE 1/1500ms"},
-		{ratelimit.Rate(100, 90*time.Minute), "RATE 100/90m"},
-		{ratelimit.Window(30, time.Minute), "WINDOW 30/1m"},
-		{ratelimit.Fixed(1000, day), "FIXED 1000/1d"},
-		{ratelimit.Fixed(1000, week).Named("weekly").Unit("content-bytes"), "FIXED 1000/7d"},
-		{ratelimit.Rate(1, 250*time.Microsecond), "RATE 1/0.25ms"},
-		{ratelimit.Rate(1, 1500*time.Microsecond), "RATE 1/1.5ms"},
-		{ratelimit.Rate(1, time.Second+time.Nanosecond), "RATE 1/1000.000001ms"},
-		{ratelimit.Rate(1, math.MaxInt64), "RATE 1/9223372036854.775807ms"},
-		{ratelimit.FixedWeeks(10, 1), "FIXED 10/1w"},
-		{ratelimit.FixedMonths(5000, 3).Zone("Europe/Berlin"), "FIXED 5000/3mo TZ Europe/Berlin"},
-		{ratelimit.FixedYears(7, 1).Offset(14 * day).Zone("Asia/Tokyo"), "FIXED 7/1y OFFSET 14d TZ Asia/Tokyo"},
-		{ratelimit.Fixed(3, 10*time.Minute).First(), "FIXED 3/10m FIRST"},
-		{ratelimit.Rate(60, time.Minute).Burst(5).Take(1).Spare(2).Shadow(), "RATE 60/1m BURST 5 TAKE 1 SPARE 2 SHADOW"},
-		{ratelimit.Window(60, time.Minute).Take(0), "WINDOW 60/1m TAKE 0"},
-		{ratelimit.Fixed(60, day).Offset(-time.Microsecond), "FIXED 60/1d OFFSET -0.001ms"},
+	on := func(limits ...ratelimit.Limit) []ratelimit.Key { return []ratelimit.Key{{Name: "k", Limits: limits}} }
+	five := on(ratelimit.Rate(5, time.Second))
+	for want, call := range map[string]ratelimit.Call{
+		"CL.LIMIT k RATE 5/1s COMPACT":                   {Keys: five},
+		"CL.LIMIT k RATE 5/1s COST 2 COMPACT":            {Keys: five, Cost: 2},
+		"CL.LIMIT k RATE 5/1s COST 0 COMPACT":            {Keys: five, NoCost: true},
+		"CL.LIMIT k RATE 5/1s MAXWAIT 2ms COMPACT":       {Keys: five, MaxWait: 2500 * time.Microsecond},
+		"CL.LIMIT k RATE 5/1s FORCE BAN 90s COMPACT":     {Keys: five, Charge: charge.Force, Ban: 90 * time.Second},
+		"CL.PEEK k RATE 5/1s COMPACT":                    {Verb: ratelimit.VerbPeek, Keys: five},
+		"CL.PEEK k RATE 5/1s COST 0 COMPACT":             {Verb: ratelimit.VerbPeek, Keys: five, NoCost: true},
+		"CL.REFUND k RATE 5/1s COMPACT":                  {Verb: ratelimit.VerbRefund, Keys: five},
+		"CL.REFUND k FIXED 100/1d TAKE 2 SHADOW COMPACT": {Verb: ratelimit.VerbRefund, Keys: on(ratelimit.Fixed(100, day).Spare(5).Take(2).Shadow())},
+		"CL.THROTTLE k 4 5 1 1":                          {Verb: ratelimit.VerbThrottle, Keys: five},
+		"CL.THROTTLE k 4 5 1 0":                          {Verb: ratelimit.VerbThrottle, Keys: five, NoCost: true},
+		"CL.THROTTLE k 9 5 1500ms 1":                     {Verb: ratelimit.VerbThrottle, Keys: on(ratelimit.Rate(5, 1500*time.Millisecond).Burst(10))},
+		"CL.MLIMIT 2 k k RATE 5/1s COMPACT":              {Keys: append(five, five...)},
+		"CL.WAIT k RATE 5/1s TIMEOUT 1m COMPACT":         {Verb: ratelimit.VerbWait, Keys: five, MaxWait: time.Minute},
+		"CL.WAIT k RATE 5/1s TIMEOUT 1ms COMPACT":        {Verb: ratelimit.VerbWait, Keys: five, MaxWait: time.Microsecond}, // 0 would be to wait for ever
+		"CL.WAIT k RATE 5/1s TIMEOUT -1ms COMPACT":       {Verb: ratelimit.VerbWait, Keys: five, MaxWait: -time.Microsecond},
+		"CL.LIMIT k":                                                  {Keys: on()}, // the server's error is to be about what the caller wrote
+		"CL.PEEK k COST 3 COMPACT":                                    {Verb: ratelimit.VerbPeek, Keys: on(), Cost: 3},
+		"CL.LIMIT k FIXED 1000/7d COMPACT":                            {Keys: on(ratelimit.Fixed(1000, 7*day).Named("weekly").Unit("content-bytes"))},
+		"CL.LIMIT k RATE 1/1000.000001ms COMPACT":                     {Keys: on(ratelimit.Rate(1, time.Second+time.Nanosecond))},
+		"CL.LIMIT k RATE 1/9223372036854.775807ms COMPACT":            {Keys: on(ratelimit.Rate(1, math.MaxInt64))},
+		"CL.LIMIT k RATE 60/1m BURST 5 TAKE 1 SPARE 2 SHADOW COMPACT": {Keys: on(ratelimit.Rate(60, time.Minute).Burst(5).Take(1).Spare(2).Shadow())},
+		"CL.LIMIT k FIXED 60/1d OFFSET -0.001ms COMPACT":              {Keys: on(ratelimit.Fixed(60, day).Offset(-time.Microsecond))},
+		"CL.LIMIT k FIXED 7/1y OFFSET 14d TZ Asia/Tokyo COMPACT":      {Keys: on(ratelimit.FixedYears(7, 1).Offset(14 * day).Zone("Asia/Tokyo"))},
 	} {
-		assert.Equal(t, c.words, c.limit.String())
+		server := &said{}
+		_, _ = ratelimit.New(server, ratelimit.Options{}).Decide(t.Context(), call)
+		assert.Equal(t, want+"\n", fmt.Sprintln(server.words...))
 	}
+	server := &said{}
+	_, _ = ratelimit.New(server, ratelimit.Options{}).Limit(t.Context(), "k", five[0].Limits, 0)
+	assert.Equal(t, "CL.LIMIT k RATE 5/1s COST 0 COMPACT\n", fmt.Sprintln(server.words...), "a cost that is said")
 }
 
-// option changes a call.
-type option = func(*ratelimit.Call)
-
-func call(key string, limits ratelimit.Limits, opts ...option) ratelimit.Call {
-	c := ratelimit.Call{Keys: []ratelimit.Key{{Name: key, Limits: limits}}, Cost: 1}
-	for _, o := range opts {
-		o(&c)
-	}
-	return c
-}
-
-func verb(v ratelimit.Verb, key string, limits ratelimit.Limits, units int64) ratelimit.Call {
-	return call(key, limits, func(c *ratelimit.Call) { c.Verb, c.Cost, c.NoCost = v, units, units == 0 })
-}
-
-func throttle(key string, limit ratelimit.Limit, units int64) ratelimit.Call {
-	return verb(ratelimit.VerbThrottle, key, ratelimit.Limits{limit}, units)
-}
-
-// inLine is VerbWait; a timeout of 0 is as long as it takes.
-func inLine(key string, limits ratelimit.Limits, timeout time.Duration) ratelimit.Call {
-	return call(key, limits, func(c *ratelimit.Call) { c.Verb, c.MaxWait = ratelimit.VerbWait, timeout })
-}
-
-func cost(units int64) option {
-	return func(c *ratelimit.Call) { c.Cost, c.NoCost = units, units == 0 }
-}
-func upTo(c *ratelimit.Call)         { c.Charge = charge.UpTo }
-func strict(c *ratelimit.Call)       { c.Charge = charge.Strict }
-func force(c *ratelimit.Call)        { c.Charge = charge.Force }
-func maxWait(d time.Duration) option { return func(c *ratelimit.Call) { c.MaxWait = d } }
-func ban(d time.Duration) option     { return func(c *ratelimit.Call) { c.Ban = d } }
-
-// sent remembers what would be sent.
-type sent struct{ args []any }
-
-func (s *sent) Process(_ context.Context, cmd redis.Cmder) error {
-	s.args = cmd.Args()
-	return nil
-}
-
-func TestArgumentsOfEachCommand(t *testing.T) {
-	t.Parallel()
-	limits := ratelimit.Limits{ratelimit.Rate(5, time.Second).Burst(10), ratelimit.Fixed(100, day)}
-	for _, c := range []struct {
-		call ratelimit.Call
-		want []any
-	}{
-		{throttle("k", limits[0], 1),
-			[]any{"CL.THROTTLE", "k", int64(9), int64(5), int64(1), int64(1)}},
-		{throttle("k", limits[0], 0), []any{"CL.THROTTLE", "k", int64(9), int64(5), int64(1), int64(0)}},
-		{throttle("k", ratelimit.Rate(5, 1500*time.Millisecond), 1), []any{"CL.THROTTLE", "k", int64(4), int64(5), "1500ms", int64(1)}},
-		{call("k", limits, cost(1)),
-			[]any{"CL.LIMIT", "k", "RATE", "5/1s", "BURST", int64(10), "FIXED", "100/1d", "COMPACT"}},
-		{call("k", limits[1:], cost(3), upTo), []any{"CL.LIMIT", "k", "FIXED", "100/1d", "COST", int64(3), "UPTO", "COMPACT"}},
-		{call("k", limits[:1], maxWait(2500*time.Microsecond)), []any{"CL.LIMIT", "k", "RATE", "5/1s", "BURST", int64(10), "MAXWAIT", "2ms", "COMPACT"}},
-		{verb(ratelimit.VerbPeek, "k", limits[1:], 3),
-			[]any{"CL.PEEK", "k", "FIXED", "100/1d", "COST", int64(3), "COMPACT"}},
-		{verb(ratelimit.VerbRefund, "k", limits[1:], 1),
-			[]any{"CL.REFUND", "k", "FIXED", "100/1d", "COMPACT"}},
-		{inLine("k", limits[:1], time.Minute),
-			[]any{"CL.WAIT", "k", "RATE", "5/1s", "BURST", int64(10), "TIMEOUT", "1m", "COMPACT"}},
-		{inLine("k", limits[:1], 0),
-			[]any{"CL.WAIT", "k", "RATE", "5/1s", "BURST", int64(10), "TIMEOUT", "0ms", "COMPACT"}},
-		{call("k", limits[1:], strict), []any{"CL.LIMIT", "k", "FIXED", "100/1d", "STRICT", "COMPACT"}},
-		{call("k", limits[1:], force, ban(90*time.Second)), []any{"CL.LIMIT", "k", "FIXED", "100/1d", "FORCE", "BAN", "90s", "COMPACT"}},
-		// CL.REFUND has no SPARE, and CL.LIMIT's limits are to serve for it.
-		{verb(ratelimit.VerbRefund, "k", ratelimit.Limits{limits[1].Spare(5).Take(2).Shadow()}, 1), []any{"CL.REFUND", "k", "FIXED", "100/1d", "TAKE", int64(2), "SHADOW", "COMPACT"}},
-		// The server's error is to be about what the caller wrote.
-		{call("k", nil, cost(1)), []any{"CL.LIMIT", "k"}},
-		{verb(ratelimit.VerbPeek, "k", nil, 3),
-			[]any{"CL.PEEK", "k", "COST", int64(3), "COMPACT"}},
-		// 0 would be to wait for ever.
-		{inLine("k", limits[:1], time.Microsecond),
-			[]any{"CL.WAIT", "k", "RATE", "5/1s", "BURST", int64(10), "TIMEOUT", "1ms", "COMPACT"}},
-		{inLine("k", limits[:1], -time.Microsecond),
-			[]any{"CL.WAIT", "k", "RATE", "5/1s", "BURST", int64(10), "TIMEOUT", "-1ms", "COMPACT"}},
-	} {
-		var s sent
-		_, _ = ratelimit.New(&s, ratelimit.Options{}).Decide(t.Context(), c.call)
-		assert.Equal(t, c.want, s.args)
-	}
+// throttle is VerbThrottle.
+func throttle(limit ratelimit.Limit) ratelimit.Call {
+	return ratelimit.Call{Verb: ratelimit.VerbThrottle, Keys: []ratelimit.Key{{Name: "k", Limits: ratelimit.Limits{limit}}}}
 }
 
 func TestWhatCannotBeALimitIsNotSent(t *testing.T) {
@@ -153,23 +83,23 @@ func TestWhatCannotBeALimitIsNotSent(t *testing.T) {
 		"to Take, -1":                   ratelimit.Fixed(1, time.Second).Take(-1),
 		"to Spare, -1":                  ratelimit.Fixed(1, time.Second).Spare(-1),
 	} {
-		var s sent
+		var s said
 		l := ratelimit.New(&s, ratelimit.Options{})
 		_, err := l.Limit(t.Context(), "k", ratelimit.Limits{limit}, 1)
 		assert.ErrorContains(t, err, wrong)
-		_, err = l.Decide(t.Context(), throttle("k", limit, 1))
+		_, err = l.Decide(t.Context(), throttle(limit))
 		assert.Error(t, err, wrong)
 		assert.Contains(t, limit.String(), wrong)
-		assert.Nil(t, s.args, wrong)
+		assert.Nil(t, s.words, wrong)
 	}
-	var s sent
-	_, err := ratelimit.New(&s, ratelimit.Options{}).Decide(t.Context(), throttle("k", ratelimit.Fixed(1, day), 1))
+	var s said
+	_, err := ratelimit.New(&s, ratelimit.Options{}).Decide(t.Context(), throttle(ratelimit.Fixed(1, day)))
 	require.ErrorContains(t, err, "takes a Rate")
 	for _, limit := range []ratelimit.Limit{ratelimit.Rate(1, day).Take(1), ratelimit.Rate(1, day).Spare(1), ratelimit.Rate(1, day).Shadow()} {
-		_, err = ratelimit.New(&s, ratelimit.Options{}).Decide(t.Context(), throttle("k", limit, 1))
+		_, err = ratelimit.New(&s, ratelimit.Options{}).Decide(t.Context(), throttle(limit))
 		require.ErrorContains(t, err, "Take, Spare and Shadow")
 	}
-	assert.Nil(t, s.args)
+	assert.Nil(t, s.words)
 }
 
 // What a wrapper of the client, or a newer server, might hand back.
@@ -212,7 +142,7 @@ func TestRepliesThatMakeNoSenseAreErrors(t *testing.T) {
 		}
 	}
 	for _, reply := range []any{nil, "OK", []any{}, []any{int64(1), int64(2), int64(3), int64(4), "5"}, full} {
-		_, err := ratelimit.New(answers{reply}, ratelimit.Options{}).Decide(t.Context(), throttle("k", limit, 1))
+		_, err := ratelimit.New(answers{reply}, ratelimit.Options{}).Decide(t.Context(), throttle(limit))
 		assert.Error(t, err, "%v", reply)
 	}
 }
@@ -223,37 +153,6 @@ type answers struct{ reply any }
 func (a answers) Process(_ context.Context, cmd redis.Cmder) error {
 	cmd.(interface{ SetVal(any) }).SetVal(a.reply)
 	return nil
-}
-
-// Each integer has the place that docs/cl.limit.md gives its field.
-func TestRepliesAreReadByPosition(t *testing.T) {
-	t.Parallel()
-	limits := ratelimit.Limits{ratelimit.Rate(5, time.Second), ratelimit.Fixed(100, day)}
-	for _, c := range []struct {
-		reply []any
-		want  ratelimit.Result
-	}{
-		{[]any{int64(0), int64(2), int64(3), int64(4), int64(-1), int64(6), int64(7), int64(8), int64(9), int64(0)},
-			ratelimit.Result{Rule: 1, Limit: 3, Remaining: 4,
-				ResetAfter: 6 * time.Millisecond, NextAfter: 7 * time.Millisecond, Granted: 8, Wait: 9 * time.Millisecond}},
-		{[]any{int64(1), int64(1), int64(3), int64(4), int64(5), int64(6), int64(7), int64(0), int64(0), int64(2), int64(11)},
-			ratelimit.Result{Limited: true, Limit: 3, Remaining: 4, Shadowed: true, Shadow: 1,
-				RetryAfter: 5 * time.Millisecond, ResetAfter: 6 * time.Millisecond, NextAfter: 7 * time.Millisecond}},
-		{[]any{int64(1), int64(0), int64(3), int64(0), int64(5), int64(5), int64(5), int64(0), int64(0), int64(1)},
-			ratelimit.Result{Limited: true, Banned: true, Limit: 3, Shadowed: true,
-				RetryAfter: 5 * time.Millisecond, ResetAfter: 5 * time.Millisecond, NextAfter: 5 * time.Millisecond}},
-		{[]any{int64(1), int64(1), int64(3), int64(4), int64(-1), int64(6), int64(7), int64(0), int64(0), int64(0)},
-			ratelimit.Result{Limited: true, Limit: 3, Remaining: 4,
-				RetryAfter: ratelimit.Never, ResetAfter: 6 * time.Millisecond, NextAfter: 7 * time.Millisecond}},
-	} {
-		got, err := ratelimit.New(answers{c.reply}, ratelimit.Options{}).Limit(t.Context(), "k", limits, 1)
-		assert.NoError(t, err)
-		c.want.Key, c.want.By = "k", "server"
-		if c.want.Shadowed {
-			c.want.ShadowKey = "k"
-		}
-		assert.Equal(t, c.want, got)
-	}
 }
 
 // fails answers everything with an error of the server.
