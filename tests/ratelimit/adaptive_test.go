@@ -134,19 +134,6 @@ func TestSlotsFollowWhatTheServiceCanBear(t *testing.T) {
 	require.Eventually(t, func() bool { return slotsOf(t, l, "backend", o, most) == most }, 5*time.Minute, 10*time.Millisecond, "it can bear all")
 }
 
-// A service that refuses its calls at once is overloaded, too.
-func TestSlotsFollowTheErrorsOfTheService(t *testing.T) {
-	t.Parallel()
-	const most = 40
-	o := adaptive.Options{Slow: time.Minute, Floor: 1, Recovery: time.Hour, Window: 50 * time.Millisecond}
-	s := server.Start(t)
-	l := ratelimit.New(s.Client(), ratelimit.Options{})
-	var backend service
-	backend.fails.Store(true)
-	load(t, backend.process(adaptive.New(l, o), "backend", most), most)
-	require.Eventually(t, func() bool { return slotsOf(t, l, "backend", o, most) <= 2 }, time.Minute, 10*time.Millisecond)
-}
-
 // Admissions take units with a slot: their slots are adapted, too, and settled as ever.
 func TestSlotsOfAdmissionsAreAdapted(t *testing.T) {
 	t.Parallel()

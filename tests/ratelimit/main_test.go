@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/internal/size"
-	"redis-throttle/ratelimit"
 	"redis-throttle/tests/server"
 )
 
@@ -85,16 +84,6 @@ func TestProgramOfTheReadmeRuns(t *testing.T) {
 	require.NoError(t, err, string(printed))
 	assert.Equal(t, "limited: false remaining: 9 retry after: 0s\n", string(printed))
 }
-
-// answer is what a call returned, for tables.
-type answer struct {
-	result ratelimit.Result
-	err    error
-}
-
-func answered(result ratelimit.Result, err error) answer { return answer{result, err} }
-
-func (a answer) Result() (ratelimit.Result, error) { return a.result, a.err }
 
 // client is what ratelimit.New takes.
 type client interface {

@@ -156,27 +156,12 @@ func TestNoErrorHoldsAKey(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t, server.WithoutModule())
 	l := byModule(s.Client())
-	limits := ratelimit.Limits{ratelimit.Rate(1, day)}
-	for verb := ratelimit.VerbLimit; verb <= ratelimit.VerbThrottle; verb++ {
-		if verb == ratelimit.VerbReset { // which every server has
+	for _, call := range everyVerb("secret:") {
+		if call.Verb == ratelimit.VerbReset { // which every server has
 			continue
 		}
-		call := ratelimit.Call{Verb: verb, Keys: []ratelimit.Key{{Name: "secret"}}}
-		switch verb {
-		case ratelimit.VerbBan:
-		case ratelimit.VerbLease, ratelimit.VerbRenew, ratelimit.VerbRelease:
-			call.ID = "id"
-			if verb != ratelimit.VerbRelease {
-				call.Keys[0].TTL = time.Minute
-			}
-		case ratelimit.VerbSettle:
-			call.ID = "id"
-			fallthrough
-		default:
-			call.Keys[0].Limits = limits
-		}
 		_, err := l.Decide(t.Context(), call)
-		require.ErrorIs(t, err, ratelimit.ErrNoModule, verb)
-		assert.NotContains(t, err.Error(), "secret", verb)
+		require.ErrorIs(t, err, ratelimit.ErrNoModule, call.Verb)
+		assert.NotContains(t, err.Error(), "secret", call.Verb)
 	}
 }
