@@ -201,8 +201,6 @@ func TestTargetsThatPagesMakeExist(t *testing.T) {
 	}
 }
 
-var repositoryFile = regexp.MustCompile(`^(\./)?(bench|build|cmd|docs|examples|proof|scripts|tests)/[\w./-]+$`)
-
 // Blocks that are a configuration start a server, which starts again after CONFIG REWRITE;
 // those that are JSON are.
 func TestConfigurationsOfPagesWork(t *testing.T) {
