@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/limiter/line"
-	"redis-throttle/limiter/stack"
 )
 
 // setMembers shows a key a set of count leases, whose id stands at namesAt.
@@ -143,27 +142,6 @@ func TestCallersInLineComeBeforeAnAdmission(t *testing.T) {
 	}
 }
 
-func TestNeverIsTheLongestWait(t *testing.T) {
-	for _, tt := range []struct {
-		a, b int64
-		want bool
-	}{{6, 5, true}, {5, 5, false}, {4, 5, false}, {stack.Never, 5, true}, {5, stack.Never, false}, {stack.Never, stack.Never, false}} {
-		assert.Equal(t, tt.want, isLonger(tt.a, tt.b), tt)
-	}
-}
-
-func TestACallThatFailsKeepsItsKey(t *testing.T) {
-	c := call("k RATE 5/s")
-	c.Run(Limit)
-	require.Equal(t, Set, c.Effect)
-	c.Args = c.Args[:2]
-	c.ArgCount = 2
-	c.Run(Limit)
-	require.Equal(t, ReplyError, c.Reply)
-	assert.Equal(t, Keep, c.Effect)
-	assert.Nil(t, c.NewValue)
-}
-
 // A panic may come when everything has been decided.
 func TestAFailureUndoesWhatWasDecided(t *testing.T) {
 	c := call("k RATE 5/s")
@@ -261,19 +239,6 @@ func TestACallerOfAHigherPriorityIsBehindNobody(t *testing.T) {
 		c.Run(Wait)
 		assert.Equal(t, want, c.Reply, "%s: %s", priority, c.Error)
 	}
-}
-
-func TestGroupsInLineAreShown(t *testing.T) {
-	var lines line.Lines
-	for handle, group := range []string{"a", "b", "a"} {
-		lines.EnterTurn(0, []byte("k"), uintptr(handle+1), 1, line.Turn{Place: line.Place{Group: []byte(group)}, LookNs: math.MaxInt64}, line.Clock{WallNs: nowNs})
-	}
-	c := call("k")
-	c.NowNs = nowNs
-	setOf().gather(c, Leases)
-	c.Line, c.Ahead, _ = lines.Look(0, []byte("k"))
-	c.Run(Leases)
-	assert.Equal(t, []int64{0, 3, 10, 2}, c.Integers)
 }
 
 // A lease goes to a caller that comes before those in line, if a slot is free.

@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-
-	"redis-throttle/limiter/command/words"
 )
 
 func TestWhatTheServerIsToldOfEachCommand(t *testing.T) {
@@ -35,30 +33,6 @@ func TestWhatTheServerIsToldOfEachCommand(t *testing.T) {
 		}
 	}
 	assert.Equal(t, want, got)
-}
-
-func TestTheArityCountsArgumentsByPosition(t *testing.T) {
-	one, optional := words.Arg{Type: words.ArgInteger}, words.Arg{Type: words.ArgInteger, Optional: true}
-	for _, tt := range []struct {
-		what string
-		cmd  Command
-		want int
-	}{
-		{"none", Command{}, 1},
-		{"a key", Command{Keys: OneKey}, 2},
-		{"several keys", Command{Keys: CountedKeys}, -3},
-		{"a key and more", Command{Keys: OneKey, Args: []words.Arg{one, one}}, 4},
-		{"an optional one", Command{Keys: OneKey, Args: []words.Arg{one, optional}}, -3},
-		{"a word that has to be there", Command{Keys: OneKey, Required: "COMPACT"}, -2},
-		{"an optional word and its value", Command{Name: "CL.LEASES", Keys: OneKey}, -2},
-		{"a word with several values", Command{Keys: OneKey, Required: "ID..."}, -2},
-		{"words", Command{Keys: OneKey, Required: "ID TTL"}, -2},
-		{"limits", Command{Name: "CL.PEEK", Keys: OneKey}, -2},
-	} {
-		cmd := tt.cmd
-		cmd.prepare()
-		assert.Equal(t, tt.want, cmd.Arity(), tt.what)
-	}
 }
 
 func TestACommandWithMoreFieldsThanFitIsRefused(t *testing.T) {

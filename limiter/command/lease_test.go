@@ -2,7 +2,6 @@
 package command
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -197,52 +196,27 @@ func TestCallersInLineForAWindowAreShown(t *testing.T) {
 	}
 }
 
-// A caller with TIMEOUT waits until the first lease lapses, in its turn.
+// A caller with TIMEOUT is decided again when the first lease lapses. spec/lines.txt has what becomes of it.
 func TestLeaseWaits(t *testing.T) {
 	for _, test := range []struct {
-		name               string
-		turn               Turn
-		mayBlock           bool
-		ahead, slots       int64
-		line               string
-		reply              ReplyKind
-		lookNs, timeoutMs  int64
-		want               []int64
-		toldSlots, heldNow int64
+		name              string
+		mayBlock          bool
+		held              leaseSet
+		lookNs, timeoutMs int64
+		want              []int64
 	}{
-		{"until the first lapses", Arriving, true, 0, NoSlots, "TIMEOUT 1.0001s", ReplyInTurn, 500 * ms, 1001, nil, 2, 2},
-		{"as long as it takes", Arriving, true, 3, 5, "TIMEOUT 0", ReplyInTurn, 500 * ms, 0, nil, 2, 2},
-		{"not where it cannot be blocked", Arriving, false, 0, NoSlots, "TIMEOUT 1s", ReplyFields, 0, 0, []int64{1, 2, 0, 500, 0, 0}, 2, 2},
-		{"not without TIMEOUT", Arriving, true, 0, NoSlots, "", ReplyFields, 0, 0, []int64{1, 2, 0, 500, 0, 0}, 2, 2},
-		{"its turn, and no slot", AtFront, true, 0, 2, "TIMEOUT 1s", ReplyInTurn, 500 * ms, 1000, nil, 2, 2},
-		{"its turn, with a single slot", AtFront, true, 0, 1, "TIMEOUT 1s", ReplyInTurn, 500 * ms, 1000, nil, 1, 2},
-		{"its turn, with more slots", AtFront, true, 0, 3, "TIMEOUT 1s", ReplyFields, 0, 0, []int64{0, 3, 0, -1, 1000, 7}, 3, 3},
-		{"sent away", Leaving, false, 0, 2, "TIMEOUT 1s", ReplyFields, 0, 0, []int64{1, 2, 0, 500, 0, 7}, 2, 2},
-		{"sent away with a slot free", Leaving, false, 0, 4, "TIMEOUT 1s", ReplyFields, 0, 0, []int64{1, 4, 2, 0, 0, 7}, 4, 2},
+		{"until the first lapses", true, setOf("a", int(nowMs+500), "b", int(nowMs+900)), 500 * ms, 1001, nil},
+		{"until somebody else acts, where no lease will lapse", true, setOf(), math.MaxInt64, 1001, nil},
+		{"not where it cannot be blocked", false, setOf("a", int(nowMs+500), "b", int(nowMs+900)), 0, 0, []int64{1, 0, 0, -1, 0, 0}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			set := setOf("a", int(nowMs+500), "b", int(nowMs+900))
-			c := call("k SLOTS 2 TTL 1s ID w " + test.line)
-			c.NowNs, c.Turn, c.MayBlock, c.Ahead, c.LineSlots = nowNs, test.turn, test.mayBlock, test.ahead, test.slots
-			if test.turn != Arriving {
-				c.WaitedNs = 7 * ms
-			}
-			set.gather(c, Lease)
-			c.Run(Lease)
-			set.apply(c, Lease)
-			require.Equal(t, test.reply, c.Reply, string(c.Error))
-			assert.Equal(t, []int64{test.lookNs, test.timeoutMs}, []int64{c.LookNs, c.TimeoutMs})
-			assert.Equal(t, test.want, c.Integers)
-			assert.Equal(t, test.toldSlots, c.ToldSlots)
-			assert.Len(t, set.scores, int(test.heldNow))
-		})
+		c := call("k SLOTS 0 TTL 1s ID w TIMEOUT 1.0001s")
+		c.NowNs, c.MayBlock, c.LineSlots = nowNs, test.mayBlock, NoSlots
+		test.held.gather(c, Lease)
+		c.Run(Lease)
+		assert.Equal(t, []int64{test.lookNs, test.timeoutMs}, []int64{c.LookNs, c.TimeoutMs}, test.name)
+		assert.Equal(t, test.want, c.Integers, test.name)
+		assert.Equal(t, test.want == nil, c.Reply == ReplyInTurn, test.name)
 	}
-	set := setOf()
-	c := call("k SLOTS 0 TTL 1s ID w TIMEOUT 1s")
-	c.NowNs, c.MayBlock = nowNs, true
-	set.gather(c, Lease)
-	c.Run(Lease)
-	assert.Equal(t, int64(math.MaxInt64), c.LookNs, "no lease will lapse")
 }
 
 // Against a model that is too simple to be wrong, over random histories in which the clock jumps and the
@@ -362,48 +336,6 @@ func TestADecisionOnLeasesDoesNotAllocate(t *testing.T) {
 		require.NotEqual(t, ReplyError, c.Reply, string(c.Error))
 		assert.Zero(t, testing.AllocsPerRun(100, func() { c.Run(cmd) }), cmd.Name)
 	}
-}
-
-// Whatever words a client sends and whatever a set holds, there is one answer, it fits its buffers, and
-// an error writes nothing.
-func FuzzLease(f *testing.F) {
-	commands := []*Command{Lease, Renew, Release, Leases}
-	for i, line := range []string{"k SLOTS 2 TTL 30s ID a TIMEOUT 5s COMPACT", "k ID a TTL 1m COMPACT", "k ID a b c", "k COUNT 5", "k ID ID ID ID ID", "k TTL ID id SLOTS SLOTS ID"} {
-		f.Add(uint8(i%len(commands)), []byte(strings.ReplaceAll(line, " ", separator)), float64(nowMs+5), float64(nowMs-5), nowNs, int64(1), true)
-	}
-	f.Fuzz(func(t *testing.T, command uint8, line []byte, score, other float64, now, ahead int64, mayBlock bool) {
-		if now < 0 || now > 1<<62 || ahead < 0 || math.IsNaN(score) || math.IsNaN(other) {
-			t.Skip("no server shows that")
-		}
-		cmd := commands[int(command)%len(commands)]
-		words := bytes.Split(line, []byte(separator))
-		c := &Call{In: &In{NowNs: now, MayBlock: mayBlock, ArgCount: len(words), Args: words[:min(len(words), MaxArgs)]}, Key: &Key{Ahead: ahead, LineSlots: NoSlots}}
-		set := setOf()
-		set.scores["a"], set.scores["b"] = score, other
-		was := maps.Clone(set.scores)
-		set.gather(c, cmd)
-		c.Run(cmd)
-		switch c.Reply {
-		case ReplyError:
-			require.NotEmpty(t, c.Error)
-			require.LessOrEqual(t, len(c.Error), MaxErrorLen)
-			require.Equal(t, Keep, c.Effect)
-		case ReplyWrongArity, ReplyInTurn, ReplyLeases:
-			require.Equal(t, Keep, c.Effect)
-		case ReplyInteger, ReplyIntegers, ReplyFields:
-		default:
-			t.Fatalf("reply of kind %d", c.Reply)
-		}
-		set.apply(c, cmd)
-		if c.Effect == Keep {
-			require.Equal(t, was, set.scores)
-			return
-		}
-		again := &Call{In: &In{NowNs: now, ArgCount: 1, Args: [][]byte{[]byte("k")}}, Key: &Key{LineSlots: NoSlots}}
-		set.gather(again, Leases)
-		again.Run(Leases)
-		require.Equal(t, ReplyLeases, again.Reply, "what was written can be read: %s", again.Error)
-	})
 }
 
 func BenchmarkLease(b *testing.B) {

@@ -3,7 +3,6 @@ package command_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -83,30 +82,6 @@ func TestAnIDIsReadAnewInEachCall(t *testing.T) {
 			if r := h.Do(call); each == id {
 				assert.Contains(t, r.Error, "ID takes 1 to 512 bytes")
 			}
-		}
-	}
-}
-
-// An empty id is refused although the other words are remembered, whatever the key holds and wherever the call before had its id.
-func TestAnEmptyIDIsRefusedAfterCallsThatAreAlike(t *testing.T) {
-	for _, form := range []string{"CL.MLIMIT 1 run SLOTS 9 TTL 1m ID %s", "CL.SETTLE 1 run SLOTS ID %s", "CL.MLIMIT 2 k run RATE 5/s NEXT SLOTS 9 TTL 1m ID %s COMPACT"} {
-		for _, key := range []string{"absent", "a set"} {
-			var h embedded.Host
-			do(&h, start, fmt.Sprintf(form, "a"))
-			if key == "absent" {
-				h.Delete(0, "run")
-			}
-			leases := show("CL.LEASES", do(&h, start, "CL.LEASES run"))
-			words := [][]byte{}
-			for _, word := range strings.Fields(fmt.Sprintf(form, "ID")) {
-				words = append(words, []byte(word))
-			}
-			at := slices.IndexFunc(words, func(w []byte) bool { return string(w) == "ID" }) + 1
-			words[at] = nil
-			for range 2 {
-				assert.Contains(t, h.Do(embedded.Call{NowNs: start.UnixNano(), Words: words}).Error, "ID takes 1 to 512 bytes", form)
-			}
-			assert.Equal(t, leases, show("CL.LEASES", do(&h, start, "CL.LEASES run")), form)
 		}
 	}
 }
