@@ -210,7 +210,7 @@ export class Engine {
       for (const slot of slots) slot.take()
       rule = tightest(layers, slots, shadows[0]?.[0], now)
       result.waitMs = milliseconds(limited.wait)
-      result.granted = rule instanceof Slot ? 1 : asked(rule)
+      result.granted = rule instanceof Slot ? 1 : rule.shadow ? rule.charged : asked(rule)
       if ((!(rule instanceof Slot) && rule.state instanceof Zero)) result.granted = 0
     } else {
       result.limited = true
