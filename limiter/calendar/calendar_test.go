@@ -225,25 +225,6 @@ func TestWhatLiesOutOf64BitsIsCutOff(t *testing.T) {
 	}
 }
 
-// In St. John's clocks were set back at 0:01, to 23:01 of the day before, which was over.
-func TestADayThatIsOverDoesNotComeBackWithTheClocks(t *testing.T) {
-	s, change := spec(t, 1, calendar.Day, "America/St_Johns", 0), utc(t, "2010-11-07T02:31:00Z")
-	want := calendar.Window{Index: s.At(change + 12*hour).Index, Start: utc(t, "2010-11-07T02:30:00Z"), End: utc(t, "2010-11-08T03:30:00Z")}
-	for _, now := range []int64{want.Start, change - 1, change, change + hour - 1, change + hour, want.End - 1} {
-		assert.Equal(t, want, s.At(now), "%v", time.Unix(0, now).UTC())
-	}
-	assert.Equal(t, want.Index-1, s.At(want.Start-1).Index)
-	w, ok := s.Window(want.Index)
-	assert.True(t, ok)
-	assert.Equal(t, want, w)
-}
-
-func TestTheFirstIndexIsThatOfAWindowBefore1970(t *testing.T) {
-	w, ok := spec(t, 1, calendar.Day, "Europe/Berlin", 0).Window(0)
-	assert.True(t, ok)
-	assert.Equal(t, calendar.Window{Start: -49 * hour, End: -25 * hour}, w)
-}
-
 // What is skipped in newer data may not have been in older.
 func TestTheWindowOfADateThatIsSkippedIsEmpty(t *testing.T) {
 	s, change := spec(t, 1, calendar.Day, "Pacific/Apia", 0), utc(t, "2011-12-30T10:00:00Z")
