@@ -18,8 +18,8 @@ import (
 // ready is what a proxy hears that asks whether it should come here, by HTTP and by gRPC.
 func (g *gateway) ready() (bool, bool) {
 	g.t.Helper()
-	response, _ := g.get("/healthcheck", nil)
-	return response.StatusCode == http.StatusOK, g.serves("ratelimit")
+	response, body := g.get("/healthcheck", nil)
+	return response.StatusCode == http.StatusOK && body == "OK", g.serves("ratelimit")
 }
 
 func (g *gateway) serves(service string) bool {
