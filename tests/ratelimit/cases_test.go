@@ -1,10 +1,8 @@
 package ratelimit_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -25,6 +23,7 @@ import (
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/charge"
 	"redis-throttle/tests/calls"
+	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
 
@@ -331,10 +330,14 @@ func startMadeUp(t *testing.T, exchanges []exchange) *madeUp {
 
 func (m *madeUp) serve(conn net.Conn) {
 	defer conn.Close()
-	for from := bufio.NewReader(conn); ; {
-		words, err := readWords(from)
+	for from := resp.NewReader(conn); ; {
+		command, err := from.Read()
 		if err != nil {
 			return
+		}
+		words := make([]string, len(command.Elems))
+		for i, word := range command.Elems {
+			words[i] = word.Text
 		}
 		reply, open := m.answer(words)
 		if !open {
@@ -368,33 +371,6 @@ func (m *madeUp) answer(words []string) (reply string, open bool) {
 		return "", false
 	}
 	return encode(e.Reply), true
-}
-
-func readWords(from *bufio.Reader) ([]string, error) {
-	count := func(prefix string) (int, error) {
-		line, err := from.ReadString('\n')
-		if err != nil || !strings.HasPrefix(line, prefix) {
-			return 0, errors.Join(err, io.ErrUnexpectedEOF)
-		}
-		return strconv.Atoi(strings.TrimSpace(line[1:]))
-	}
-	n, err := count("*")
-	if err != nil {
-		return nil, err
-	}
-	words := make([]string, n)
-	for i := range words {
-		size, err := count("$")
-		if err != nil {
-			return nil, err
-		}
-		word := make([]byte, size+2)
-		if _, err := io.ReadFull(from, word); err != nil {
-			return nil, err
-		}
-		words[i] = string(word[:size])
-	}
-	return words, nil
 }
 
 // encode is a reply as RESP has it.
