@@ -86,3 +86,16 @@ func TestBansStandBesideTheState(t *testing.T) {
 		}
 	})
 }
+
+func TestABanThatIsNotLongerIsNotWritten(t *testing.T) {
+	for line, effect := range map[string]Effect{"k RATE 5/s BAN 1m": Keep, "k RATE 5/s BAN 60001ms": Set} {
+		assert.Equal(t, effect, decide(Limit, banned(60*nsPerSecond, ""), line).Effect, line)
+	}
+}
+
+func TestACallIsCountedWhateverItsReply(t *testing.T) {
+	for _, options := range []string{"", " COMPACT", " EACH", " COMPACT EACH"} {
+		assert.Equal(t, Allowed, decide(Limit, "", "k RATE 5/s"+options).Tally, options)
+		assert.Equal(t, Limited, decide(Limit, "", "k RATE 5/s COST 6"+options).Tally, options)
+	}
+}
