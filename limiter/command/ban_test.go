@@ -87,8 +87,9 @@ func TestBansStandBesideTheState(t *testing.T) {
 	})
 }
 
+// STRICT begins a ban anew.
 func TestABanThatIsNotLongerIsNotWritten(t *testing.T) {
-	for line, effect := range map[string]Effect{"k RATE 5/s BAN 1m": Keep, "k RATE 5/s BAN 60001ms": Set} {
+	for line, effect := range map[string]Effect{"k RATE 5/s STRICT BAN 1m": Keep, "k RATE 5/s STRICT BAN 60001ms": Set} {
 		assert.Equal(t, effect, decide(Limit, banned(60*nsPerSecond, ""), line).Effect, line)
 	}
 }
