@@ -268,7 +268,7 @@ func TestFunctionsRememberABoundedNumberOfWords(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
-	n := size.Of(1000, 30000)
+	n := size.Of(3000, 30000)
 	for i := range n {
 		call(i)
 	}
