@@ -244,19 +244,6 @@ func TestFunctionsCountWordsAsTheModuleDoes(t *testing.T) {
 	}
 }
 
-// A refund gives back what was charged, and not the time that a reservation left free.
-func TestFunctionsGiveBackWhatWasCharged(t *testing.T) {
-	t.Parallel()
-	b := startBeside(t)
-	for range 5 {
-		b.both(strings.Fields("CL.LIMIT k RATE 1/s BURST 2 RATE 1/m BURST 1 MAXWAIT 1h")...)
-		b.pass(time.Second)
-	}
-	for _, cost := range []string{"1", "2", "99"} {
-		b.both("CL.REFUND", "k", "RATE", "1/s", "BURST", "2", "COST", cost, "COMPACT")
-	}
-}
-
 // Functions refuse numbers that Lua does not hold exactly, and decide those that it does as the module does.
 func TestFunctionsRefuseLargeNumbers(t *testing.T) {
 	t.Parallel()

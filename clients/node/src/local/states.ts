@@ -49,10 +49,19 @@ export function newState(limit: Limit): State {
 const most = (a: bigint, b: bigint) => (a > b ? a : b)
 const least = (a: bigint, b: bigint) => (a < b ? a : b)
 
+/** By how much a reservation moved the TAT on: the time for which nothing was charged, and what was charged since. */
+interface Lift {
+  idle: bigint
+  charged: bigint
+}
+
+const mostLifts = 4
+
 /** The generic cell rate algorithm. The theoretical arrival time is the instant at which the bucket is full again. */
 class RateState implements State {
   #tat = 0n
   #queue = 0n // how far the TAT may be beyond the burst tolerance: what was reserved or forced
+  #lifts: Lift[] = [] // the oldest first
 
   constructor(public limit: Limit) {}
 
@@ -60,6 +69,7 @@ class RateState implements State {
     const copy = new RateState(this.limit)
     copy.#tat = this.#tat
     copy.#queue = this.#queue
+    copy.#lifts = this.#lifts.map((lift) => ({ ...lift }))
     return copy
   }
 
@@ -76,16 +86,45 @@ class RateState implements State {
     return this.#tat
   }
 
+  get #ceiling(): bigint {
+    return least(this.#tolerance + this.#queue, longestNs)
+  }
+
   #backlog(now: bigint): bigint {
-    return most(least(this.#tat - now, least(this.#tolerance + this.#queue, longestNs)), 0n)
+    return most(least(this.#tat - now, this.#ceiling), 0n)
   }
 
   #set(now: bigint, backlog: bigint): void {
     this.#tat = backlog === 0n ? 0n : now + backlog
     this.#queue = most(backlog - this.#tolerance, 0n)
+    if (backlog === 0n) this.#lifts = []
+  }
+
+  /** Forgets the lifts that no longer count: those whose slot has come, or all if the TAT is out of reach. */
+  #dropPastLifts(now: bigint): void {
+    if (this.#tat - now > this.#ceiling) this.#lifts = []
+    let from = this.#lifts.reduce((at, { idle, charged }) => at - idle - charged, this.#tat)
+    for (let oldest = this.#lifts[0]; oldest && from + oldest.idle <= now; oldest = this.#lifts[0]) {
+      from += oldest.idle + oldest.charged
+      this.#lifts.shift()
+    }
+  }
+
+  /** Moves the TAT on by idle, for which nothing is charged, and then by charged. */
+  #move(now: bigint, idle: bigint, charged: bigint): void {
+    const backlog = this.#backlog(now)
+    this.#dropPastLifts(now)
+    const [oldest, second] = this.#lifts
+    const last = this.#lifts.at(-1)
+    if (idle > 0n && charged > 0n) {
+      if (oldest && second && this.#lifts.length === mostLifts) this.#lifts.splice(0, 2, { idle: oldest.idle + second.idle, charged: oldest.charged + second.charged })
+      this.#lifts.push({ idle, charged })
+    } else if (last) last.charged += idle + charged
+    this.#set(now, backlog + idle + charged)
   }
 
   bringTo(now: bigint): void {
+    this.#dropPastLifts(now)
     this.#set(now, this.#backlog(now))
   }
 
@@ -106,28 +145,44 @@ class RateState implements State {
   }
 
   charge(now: bigint, units: number, waitNs: bigint): void {
-    this.#set(now, most(this.#backlog(now), waitNs) + BigInt(units) * this.#emission)
+    this.#move(now, most(waitNs - this.#backlog(now), 0n), BigInt(units) * this.#emission)
   }
 
   force(now: bigint, units: number): number {
-    const backlog = this.#backlog(now)
-    const taken = least(BigInt(units) * this.#emission, longestNs - backlog)
-    this.#set(now, backlog + taken)
+    const taken = least(BigInt(units) * this.#emission, longestNs - this.#backlog(now))
+    this.#move(now, 0n, taken)
     return Number((taken + this.#emission - 1n) / this.#emission)
   }
 
   chargeDenied(now: bigint, units: number, spare: number): void {
     if (spare >= this.limit.capacity) return
-    const backlog = this.#backlog(now)
-    const left = most(this.#tolerance - backlog - BigInt(spare) * this.#emission, 0n)
-    this.#set(now, backlog + least(BigInt(units) * this.#emission, left))
+    const left = most(this.#tolerance - this.#backlog(now) - BigInt(spare) * this.#emission, 0n)
+    this.#move(now, 0n, least(BigInt(units) * this.#emission, left))
   }
 
   refund(now: bigint, units: number): number {
-    const backlog = this.#backlog(now)
-    const returned = BigInt(units) * this.#emission
-    this.#set(now, most(backlog - returned, 0n))
-    return returned <= backlog ? units : Number((backlog + this.#emission - 1n) / this.#emission)
+    this.#dropPastLifts(now)
+    let backlog = this.#backlog(now)
+    let [left, charged, refund] = [backlog, backlog, BigInt(units) * this.#emission]
+    for (const { idle, charged: since } of [...this.#lifts].reverse()) {
+      const free = least(idle, left - since) // that of the oldest may have begun before now
+      left -= since + free
+      charged -= free
+    }
+    if (BigInt(units) > charged / this.#emission) {
+      this.#set(now, 0n)
+      return Number((charged + this.#emission - 1n) / this.#emission)
+    }
+    let last = this.#lifts.at(-1)
+    for (; last && refund >= last.charged; last = this.#lifts.at(-1)) { // a lift goes with the last that was charged since
+      refund -= last.charged
+      backlog -= last.charged
+      backlog -= least(last.idle, backlog)
+      this.#lifts.pop()
+    }
+    if (last) last.charged -= refund
+    this.#set(now, backlog - refund)
+    return units
   }
 }
 

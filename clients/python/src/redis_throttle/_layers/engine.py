@@ -22,6 +22,7 @@ NEVER = -1
 _MS = 1_000_000
 _DAY = 86_400_000_000_000
 _MOST = 2**63 - 1
+_LIFTS = 4
 _CENTURY = 36_500 * _DAY
 _ENTRIES = 64
 """Up to so many charges within a period of a WINDOW, each counts from its own instant; others share one with those of 1/64 of the period."""
@@ -95,10 +96,15 @@ class _Rate:
         if self.tolerance > _MOST:
             raise MistakeError("ERR syntax error: a full bucket would take more than 292 years to refill")
         self.now = now
-        tat, queue = state or (0, 0)
+        tat, queue, lifts = state or (0, 0, ())
         ahead, most = max(tat - now, 0), min(self.tolerance + queue, _MOST)
         self.corrected = ahead > most  # by a raised rate, or a clock that was set back
         self.backlog = min(ahead, most)
+        # By how much reservations lifted the bucket: the time for which nothing was charged, and what was charged since.
+        self.lifts: list[tuple[int, int]] = [] if self.corrected else list(lifts)
+        start = tat - sum(idle + charged for idle, charged in self.lifts)
+        while self.lifts and start + self.lifts[0][0] <= now:
+            start += sum(self.lifts.pop(0))
 
     def available(self) -> int:
         return max(self.tolerance - self.backlog, 0) // self.emission
@@ -114,7 +120,17 @@ class _Rate:
         return self.backlog, self.backlog - (self.tolerance - (self.available() + 1) * self.emission)
 
     def take(self, units: int, wait: int) -> None:
-        self.backlog += max(wait - self.backlog, 0) + units * self.emission
+        self._move(max(wait - self.backlog, 0), units * self.emission)
+
+    def _move(self, idle: int, charged: int) -> None:
+        self.backlog += idle + charged
+        if idle and charged:
+            if len(self.lifts) == _LIFTS:
+                (idle0, charged0), (idle1, charged1) = self.lifts[:2]
+                self.lifts[:2] = [(idle0 + idle1, charged0 + charged1)]
+            self.lifts.append((idle, charged))
+        elif self.lifts:
+            self.lifts[-1] = self.lifts[-1][0], self.lifts[-1][1] + idle + charged
 
     def force(self, units: int) -> int:
         return self._take_within(_MOST - self.backlog, units)
@@ -124,16 +140,31 @@ class _Rate:
 
     def _take_within(self, room: int, units: int) -> int:
         taken = min(units * self.emission, room)
-        self.backlog += taken
+        self._move(0, taken)
         return -(-taken // self.emission)
 
     def refund(self, units: int) -> int:
-        lacks = -(-self.backlog // self.emission)
-        self.backlog = max(self.backlog - units * self.emission, 0)
-        return min(units, lacks)
+        left = charged = self.backlog
+        for idle, since in reversed(self.lifts):
+            left -= since
+            free = min(idle, left)  # that of the oldest may have begun before now
+            left, charged = left - free, charged - free
+        if units > charged // self.emission:
+            self.backlog, self.lifts = 0, []
+            return -(-charged // self.emission)
+        refund = units * self.emission
+        while self.lifts and refund >= self.lifts[-1][1]:  # a lift goes with the last that was charged since
+            idle, since = self.lifts.pop()
+            refund -= since
+            self.backlog -= since
+            self.backlog -= min(idle, self.backlog)
+        if self.lifts:
+            self.lifts[-1] = self.lifts[-1][0], self.lifts[-1][1] - refund
+        self.backlog -= refund
+        return units
 
     def state(self) -> Any:
-        return (self.now + self.backlog, max(self.backlog - self.tolerance, 0)) if self.backlog else None
+        return (self.now + self.backlog, max(self.backlog - self.tolerance, 0), tuple(self.lifts)) if self.backlog else None
 
 
 class _Window:

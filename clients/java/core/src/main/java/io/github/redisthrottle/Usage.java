@@ -64,6 +64,16 @@ abstract sealed class Usage {
   static final class Rate extends Usage {
     private long tat; // unsigned: a debt may reach 2^63 ns beyond now
     private long queue; // how far the TAT may be beyond the burst tolerance: what was reserved or forced
+    private List<Lift> lifts = List.of(); // the oldest first
+
+    private static final int MOST_LIFTS = 4;
+
+    /** By how much a reservation moved the TAT on: the time for which nothing was charged, and what was charged since. */
+    private record Lift(long idle, long charged) {
+      Lift plus(Lift other) {
+        return new Lift(idle + other.idle, charged + other.charged);
+      }
+    }
 
     private Rate(Limit limit) {
       super(limit);
@@ -74,6 +84,7 @@ abstract sealed class Usage {
       Rate copy = new Rate(limit);
       copy.tat = tat;
       copy.queue = queue;
+      copy.lifts = lifts;
       return copy;
     }
 
@@ -91,16 +102,58 @@ abstract sealed class Usage {
         return 0;
       }
       long ahead = tat - now < 0 ? Long.MAX_VALUE : tat - now;
-      return Math.min(ahead, Saturated.plus(tolerance(), queue));
+      return Math.min(ahead, ceiling());
+    }
+
+    private long ceiling() {
+      return Saturated.plus(tolerance(), queue);
     }
 
     private void set(long now, long backlog) {
       tat = backlog == 0 ? 0 : now + backlog;
       queue = Math.max(backlog - tolerance(), 0);
+      if (backlog == 0) {
+        lifts = List.of();
+      }
+    }
+
+    /** Returns the lifts that still count: none of those whose slot has come, and none at all if the TAT is out of reach. */
+    private List<Lift> liftsAt(long now) {
+      if (lifts.isEmpty() || Long.compareUnsigned(tat, now) <= 0 || Long.compareUnsigned(tat - now, ceiling()) > 0) {
+        return List.of();
+      }
+      long from = tat;
+      for (Lift lift : lifts) {
+        from -= lift.idle + lift.charged;
+      }
+      int past = 0;
+      while (past < lifts.size() && Long.compareUnsigned(from + lifts.get(past).idle, now) <= 0) {
+        from += lifts.get(past).idle + lifts.get(past).charged;
+        past++;
+      }
+      return lifts.subList(past, lifts.size());
+    }
+
+    /** Moves the TAT on by idle, for which nothing is charged, and then by charged. */
+    private void move(long now, long idle, long charged) {
+      long backlog = backlog(now);
+      List<Lift> all = new ArrayList<>(liftsAt(now));
+      int last = all.size() - 1;
+      if (idle > 0 && charged > 0) {
+        if (all.size() == MOST_LIFTS) {
+          all.set(0, all.remove(0).plus(all.get(0)));
+        }
+        all.add(new Lift(idle, charged));
+      } else if (last >= 0) {
+        all.set(last, all.get(last).plus(new Lift(0, idle + charged)));
+      }
+      lifts = List.copyOf(all);
+      set(now, Saturated.plus(backlog, Saturated.plus(idle, charged)));
     }
 
     @Override
     void bringTo(long now) {
+      lifts = liftsAt(now);
       set(now, backlog(now));
     }
 
@@ -127,32 +180,59 @@ abstract sealed class Usage {
 
     @Override
     void charge(long now, long units, long waitNs) {
-      set(now, Saturated.plus(Math.max(backlog(now), waitNs), Saturated.times(units, emission())));
+      move(now, Math.max(waitNs - backlog(now), 0), Saturated.times(units, emission()));
     }
 
     @Override
     long force(long now, long units) {
-      long backlog = backlog(now);
-      long taken = Math.min(Saturated.times(units, emission()), Long.MAX_VALUE - backlog);
-      set(now, backlog + taken);
-      return taken / emission() + (taken % emission() > 0 ? 1 : 0);
+      long taken = Math.min(Saturated.times(units, emission()), Long.MAX_VALUE - backlog(now));
+      move(now, 0, taken);
+      return unitsUp(taken);
+    }
+
+    /** Returns how many units a time is, a part of one included. */
+    private long unitsUp(long ns) {
+      return ns / emission() + (ns % emission() > 0 ? 1 : 0);
     }
 
     @Override
     void chargeDenied(long now, long units, long spare) {
       if (spare < limit.capacity()) {
-        long backlog = backlog(now);
-        long left = Math.max(tolerance() - backlog - spare * emission(), 0);
-        set(now, backlog + Math.min(Saturated.times(units, emission()), left));
+        long left = Math.max(tolerance() - backlog(now) - spare * emission(), 0);
+        move(now, 0, Math.min(Saturated.times(units, emission()), left));
       }
     }
 
     @Override
     long refund(long now, long units) {
+      List<Lift> all = new ArrayList<>(liftsAt(now));
       long backlog = backlog(now);
-      long returned = Saturated.times(units, emission());
-      set(now, Math.max(backlog - returned, 0));
-      return returned <= backlog ? units : (backlog + emission() - 1) / emission();
+      long left = backlog;
+      long charged = backlog;
+      for (int i = all.size() - 1; i >= 0; i--) {
+        left -= all.get(i).charged;
+        long free = Math.min(all.get(i).idle, left); // that of the oldest may have begun before now
+        left -= free;
+        charged -= free;
+      }
+      if (units > charged / emission()) {
+        set(now, 0);
+        return unitsUp(charged);
+      }
+      long refund = units * emission();
+      while (!all.isEmpty() && refund >= all.get(all.size() - 1).charged) { // a lift goes with the last that was charged since
+        Lift last = all.remove(all.size() - 1);
+        refund -= last.charged;
+        backlog -= last.charged;
+        backlog -= Math.min(last.idle, backlog);
+      }
+      if (!all.isEmpty()) {
+        Lift last = all.remove(all.size() - 1);
+        all.add(new Lift(last.idle, last.charged - refund));
+      }
+      lifts = List.copyOf(all);
+      set(now, backlog - refund);
+      return units;
     }
 
     @Override
