@@ -37,7 +37,7 @@ var elsewhere = map[string]string{
 	"bytes that are not UTF-8":                          "TestWhateverAClientSendsIsLimited",
 	"`is_negative_hits` of a descriptor":                "TestNegativeHitsAreGivenBack",
 	"`unit_multiplier` of a limit in the request":       "TestALimitOfARequestIsForSeveralUnits",
-	"Redis is out at the start":                         "TestHealthFollowsRedisWithoutTraffic",
+	"Redis is out of reach at the start":                "TestHealthFollowsRedisWithoutTraffic",
 	"SIGHUP":                                            "TestSIGHUPReadsTheFiles",
 	"`RateLimit-Reset` of a request that never passes":  "TestWhatNeverPassesIsToldNoTime",
 	"`GRPC_CLIENT_TLS_CACERT`, `REDIS_TLS_CACERT`":      "TestRedisIsReachedByTLS",
