@@ -64,7 +64,7 @@ func Built(t testing.TB, folder string, env ...string) string {
 			return "", err
 		}
 		path := filepath.Join(dir, filepath.Base(folder))
-		cmd := exec.Command("go", "build", "-o", path, "redis-throttle/"+folder)
+		cmd := exec.Command("go", "build", "-o", path, "../../"+folder) // from the folder of any tests
 		cmd.Env = append(os.Environ(), env...)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("%w: %s", err, out)
