@@ -19,7 +19,7 @@ export interface Standing {
 export interface State {
   /** The limit of the call. Its count may change from call to call. */
   limit: Limit
-  /** Forgets what is over. A state that a clock left behind which was set back since is corrected. */
+  /** Forgets what is over. A state that a clock left behind which was set back since is corrected. It comes before all that takes or returns units. */
   bringTo(now: bigint): void
   available(now: bigint): number
   /** Until so many units are there: 0 when they are, `never` when they are more than the limit holds. */
@@ -112,15 +112,13 @@ class RateState implements State {
 
   /** Moves the TAT on by idle, for which nothing is charged, and then by charged. */
   #move(now: bigint, idle: bigint, charged: bigint): void {
-    const backlog = this.#backlog(now)
-    this.#dropPastLifts(now)
     const [oldest, second] = this.#lifts
     const last = this.#lifts.at(-1)
     if (idle > 0n && charged > 0n) {
       if (oldest && second && this.#lifts.length === mostLifts) this.#lifts.splice(0, 2, { idle: oldest.idle + second.idle, charged: oldest.charged + second.charged })
       this.#lifts.push({ idle, charged })
     } else if (last) last.charged += idle + charged
-    this.#set(now, backlog + idle + charged)
+    this.#set(now, this.#backlog(now) + idle + charged)
   }
 
   bringTo(now: bigint): void {
@@ -161,7 +159,6 @@ class RateState implements State {
   }
 
   refund(now: bigint, units: number): number {
-    this.#dropPastLifts(now)
     let backlog = this.#backlog(now)
     let [left, charged, refund] = [backlog, backlog, BigInt(units) * this.#emission]
     for (const { idle, charged: since } of [...this.#lifts].reverse()) {

@@ -1,6 +1,8 @@
 package io.github.redisthrottle;
 
+import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Iterator;
 import java.util.List;
 
 /**
@@ -35,7 +37,7 @@ abstract sealed class Usage {
 
   abstract Usage copy();
 
-  /** Forgets what is over. What a clock left behind that was set back since is corrected. */
+  /** Forgets what is over. What a clock left behind that was set back since is corrected. It comes before all that takes or returns units. */
   abstract void bringTo(long now);
 
   abstract long available(long now);
@@ -64,7 +66,7 @@ abstract sealed class Usage {
   static final class Rate extends Usage {
     private long tat; // unsigned: a debt may reach 2^63 ns beyond now
     private long queue; // how far the TAT may be beyond the burst tolerance: what was reserved or forced
-    private List<Lift> lifts = List.of(); // the oldest first
+    private final ArrayDeque<Lift> lifts = new ArrayDeque<>(0); // the oldest first
 
     private static final int MOST_LIFTS = 4;
 
@@ -84,7 +86,7 @@ abstract sealed class Usage {
       Rate copy = new Rate(limit);
       copy.tat = tat;
       copy.queue = queue;
-      copy.lifts = lifts;
+      copy.lifts.addAll(lifts);
       return copy;
     }
 
@@ -113,47 +115,56 @@ abstract sealed class Usage {
       tat = backlog == 0 ? 0 : now + backlog;
       queue = Math.max(backlog - tolerance(), 0);
       if (backlog == 0) {
-        lifts = List.of();
+        lifts.clear();
       }
     }
 
-    /** Returns the lifts that still count: none of those whose slot has come, and none at all if the TAT is out of reach. */
-    private List<Lift> liftsAt(long now) {
-      if (lifts.isEmpty() || Long.compareUnsigned(tat, now) <= 0 || Long.compareUnsigned(tat - now, ceiling()) > 0) {
-        return List.of();
+    /** Forgets the lifts that no longer count: those whose slot has come, or all if the TAT is out of reach. */
+    private void dropPastLifts(long now) {
+      if (Long.compareUnsigned(tat, now) > 0 && Long.compareUnsigned(tat - now, ceiling()) > 0) {
+        lifts.clear();
       }
       long from = tat;
       for (Lift lift : lifts) {
         from -= lift.idle + lift.charged;
       }
-      int past = 0;
-      while (past < lifts.size() && Long.compareUnsigned(from + lifts.get(past).idle, now) <= 0) {
-        from += lifts.get(past).idle + lifts.get(past).charged;
-        past++;
+      while (!lifts.isEmpty() && Long.compareUnsigned(from + lifts.peekFirst().idle, now) <= 0) {
+        Lift past = lifts.pollFirst();
+        from += past.idle + past.charged;
       }
-      return lifts.subList(past, lifts.size());
     }
 
     /** Moves the TAT on by idle, for which nothing is charged, and then by charged. */
     private void move(long now, long idle, long charged) {
-      long backlog = backlog(now);
-      List<Lift> all = new ArrayList<>(liftsAt(now));
-      int last = all.size() - 1;
       if (idle > 0 && charged > 0) {
-        if (all.size() == MOST_LIFTS) {
-          all.set(0, all.remove(0).plus(all.get(0)));
+        if (lifts.size() == MOST_LIFTS) { // the two oldest become one
+          Lift oldest = lifts.pollFirst();
+          lifts.addFirst(oldest.plus(lifts.pollFirst()));
         }
-        all.add(new Lift(idle, charged));
-      } else if (last >= 0) {
-        all.set(last, all.get(last).plus(new Lift(0, idle + charged)));
+        lifts.addLast(new Lift(idle, charged));
+      } else if (!lifts.isEmpty()) {
+        lifts.addLast(lifts.pollLast().plus(new Lift(0, idle + charged)));
       }
-      lifts = List.copyOf(all);
-      set(now, Saturated.plus(backlog, Saturated.plus(idle, charged)));
+      set(now, Saturated.plus(backlog(now), Saturated.plus(idle, charged)));
+    }
+
+    /** Returns how much of a backlog no unit was charged for. */
+    private long idleIn(long backlog) {
+      long idle = 0;
+      long left = backlog;
+      for (Iterator<Lift> newestFirst = lifts.descendingIterator(); newestFirst.hasNext(); ) {
+        Lift lift = newestFirst.next();
+        left -= lift.charged;
+        long part = Math.min(lift.idle, left); // that of the oldest may have begun before now
+        left -= part;
+        idle += part;
+      }
+      return idle;
     }
 
     @Override
     void bringTo(long now) {
-      lifts = liftsAt(now);
+      dropPastLifts(now);
       set(now, backlog(now));
     }
 
@@ -205,32 +216,22 @@ abstract sealed class Usage {
 
     @Override
     long refund(long now, long units) {
-      List<Lift> all = new ArrayList<>(liftsAt(now));
       long backlog = backlog(now);
-      long left = backlog;
-      long charged = backlog;
-      for (int i = all.size() - 1; i >= 0; i--) {
-        left -= all.get(i).charged;
-        long free = Math.min(all.get(i).idle, left); // that of the oldest may have begun before now
-        left -= free;
-        charged -= free;
-      }
+      long charged = backlog - idleIn(backlog);
       if (units > charged / emission()) {
         set(now, 0);
         return unitsUp(charged);
       }
       long refund = units * emission();
-      while (!all.isEmpty() && refund >= all.get(all.size() - 1).charged) { // a lift goes with the last that was charged since
-        Lift last = all.remove(all.size() - 1);
+      while (!lifts.isEmpty() && refund >= lifts.peekLast().charged) { // a lift goes with the last that was charged since
+        Lift last = lifts.pollLast();
         refund -= last.charged;
         backlog -= last.charged;
         backlog -= Math.min(last.idle, backlog);
       }
-      if (!all.isEmpty()) {
-        Lift last = all.remove(all.size() - 1);
-        all.add(new Lift(last.idle, last.charged - refund));
+      if (!lifts.isEmpty()) {
+        lifts.addLast(lifts.pollLast().plus(new Lift(0, -refund)));
       }
-      lifts = List.copyOf(all);
       set(now, backlog - refund);
       return units;
     }
