@@ -159,53 +159,6 @@ func TestAnOutageIsLeftToThePolicy(t *testing.T) {
 	}
 }
 
-// For a single process, local is the server: the same calls get the same answers.
-func TestLocalDecidesAsTheServer(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	limiter := ratelimit.New(s.Client(), ratelimit.Options{})
-	dead := ratelimit.New(s.Client(quick, func(o *redis.Options) { o.Addr = "127.0.0.1:1" }), ratelimit.Options{})
-	local := guard.New(dead, guard.Options{Policy: guard.Local, Failures: 1, Pause: time.Hour, Logger: silent})
-	for i, limits := range []ratelimit.Limits{
-		{ratelimit.Rate(10, day)},
-		{ratelimit.Rate(24, day).Burst(3)},
-		{ratelimit.Window(7, day)},
-		{ratelimit.Fixed(7, 365*day)},
-		{ratelimit.Rate(10, day), ratelimit.Window(9, day), ratelimit.Fixed(8, 365*day)},
-		{ratelimit.Rate(10, day).Take(2), ratelimit.Window(9, day)},
-		{ratelimit.Rate(10, day).Spare(3), ratelimit.Fixed(4, 365*day).Shadow()},
-		{ratelimit.FixedYears(7, 1).Zone("Europe/Berlin"), ratelimit.Fixed(9, 365*day).First()},
-	} {
-		options := [][]calls.Option{
-			nil, {calls.Cost(0)}, {calls.Cost(3)}, {calls.Cost(11)}, {calls.Cost(4), calls.UpTo}, {calls.Cost(2), calls.Strict},
-		}
-		if i == 5 { // TAKE excludes it
-			options[4] = []calls.Option{calls.Cost(2), calls.Force}
-		}
-		if i == 6 {
-			options = append(options, []calls.Option{calls.Cost(9), calls.Ban(time.Hour)})
-		}
-		if i < 2 {
-			options = append(options, []calls.Option{calls.MaxWait(5 * time.Hour)})
-		}
-		for step := range 60 {
-			opts := options[(step*7+step/5)%len(options)]
-			key := fmt.Sprint(i, step/20)
-			want := calls.Ask(t, limiter, calls.On(key, limits, opts...))
-			got := calls.Ask(t, local, calls.On(key, limits, opts...))
-			for _, pair := range [][2]*time.Duration{
-				{&want.RetryAfter, &got.RetryAfter}, {&want.ResetAfter, &got.ResetAfter}, {&want.NextAfter, &got.NextAfter}, {&want.Wait, &got.Wait},
-			} {
-				require.InDelta(t, pair[0].Seconds(), pair[1].Seconds(), 5, "%v %v", limits, opts)
-				*pair[1] = *pair[0]
-			}
-			require.Equal(t, "local", got.By)
-			got.By = want.By
-			require.Equal(t, want, got, "%v %v, step %d", limits, opts, step)
-		}
-	}
-}
-
 // replies are a Decider that returns what a pipeline has brought.
 type replies chan *pipelimit.Reply
 
@@ -260,36 +213,4 @@ func TestCallsOfOnePipelineFailAsOne(t *testing.T) {
 	}
 	assert.True(t, share.Out(), "20 pipelines failed, with more than half of the calls")
 	s.Resume()
-}
-
-// A caller in line is not what tells whether the server is back: it may be there for hours.
-func TestACallerInLineKeepsNobodyFromTheServer(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	g := guard.New(ratelimit.New(s.Client(quick), ratelimit.Options{}), guard.Options{Policy: guard.Closed, Failures: 1, Pause: timeout, Logger: silent})
-	used := ratelimit.Limits{ratelimit.Window(1, 365*day)}
-	s.MustDo("CL.LIMIT", "used", "WINDOW", "1/365d")
-	s.Pause()
-	require.Eventually(t, func() bool {
-		_, _ = g.Decide(t.Context(), calls.On("k", used))
-		return g.Out()
-	}, 10*time.Second, time.Millisecond)
-	s.Resume()
-	ctx, leave := context.WithCancel(t.Context())
-	left := make(chan struct{})
-	go func() {
-		defer close(left)
-		for ctx.Err() == nil { // the policy decides until the pause is over
-			_, _ = g.Decide(ctx, calls.InLine("used", used, 0))
-		}
-	}()
-	inLine := func() bool { return strings.Contains(s.MustDo("CLIENT", "LIST").Text, " cmd=cl.wait ") }
-	require.Eventually(t, inLine, 10*time.Second, time.Millisecond)
-	require.Eventually(t, func() bool {
-		result, err := g.Decide(t.Context(), calls.On("other", ratelimit.Limits{ratelimit.Rate(1000, day)}))
-		return err == nil && result.By == "server"
-	}, 10*time.Second, time.Millisecond, "the policy decides")
-	assert.True(t, inLine())
-	leave()
-	<-left
 }

@@ -2,6 +2,7 @@ package ratelimittest_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -131,5 +132,45 @@ func TestOnChangeMayCallTheGuard(t *testing.T) {
 		calls.Ask(t, g, calls.On("k", hourly))
 		synctest.Wait()
 		assert.True(t, told)
+	})
+}
+
+// For a single process, local is the server: the same calls get the same answers.
+func TestLocalDecidesAsTheServer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limiter, away := ratelimittest.New(t), ratelimittest.New(t)
+		away.Fail(ratelimittest.ErrOutage)
+		local := guard.New(away, guard.Options{Policy: guard.Local, Failures: 1, Pause: time.Hour, OnChange: untold})
+		for i, limits := range []ratelimit.Limits{
+			{ratelimit.Rate(10, day)},
+			{ratelimit.Rate(24, day).Burst(3)},
+			{ratelimit.Window(7, day)},
+			{ratelimit.Fixed(7, 365*day)},
+			{ratelimit.Rate(10, day), ratelimit.Window(9, day), ratelimit.Fixed(8, 365*day)},
+			{ratelimit.Rate(10, day).Take(2), ratelimit.Window(9, day)},
+			{ratelimit.Rate(10, day).Spare(3), ratelimit.Fixed(4, 365*day).Shadow()},
+			{ratelimit.FixedYears(7, 1).Zone("Europe/Berlin"), ratelimit.Fixed(9, 365*day).First()},
+		} {
+			options := [][]calls.Option{
+				nil, {calls.Cost(0)}, {calls.Cost(3)}, {calls.Cost(11)}, {calls.Cost(4), calls.UpTo}, {calls.Cost(2), calls.Strict},
+			}
+			switch {
+			case i < 2:
+				options = append(options, []calls.Option{calls.MaxWait(5 * time.Hour)})
+			case i == 5: // TAKE excludes it
+				options[4] = []calls.Option{calls.Cost(2), calls.Force}
+			case i == 6:
+				options = append(options, []calls.Option{calls.Cost(9), calls.Ban(time.Hour)})
+			}
+			for step := range 60 {
+				time.Sleep(time.Duration(step) * time.Minute)
+				call := calls.On(fmt.Sprint(i, step/20), limits, options[(step*7+step/5)%len(options)]...)
+				want, got := calls.Ask(t, limiter, call), calls.Ask(t, local, call)
+				require.Equal(t, "local", got.By)
+				got.By = want.By
+				require.Equal(t, want, got, "%v, step %d", limits, step)
+			}
+		}
 	})
 }
