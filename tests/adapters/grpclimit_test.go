@@ -2,12 +2,12 @@ package adapters
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/netip"
-	"strconv"
-	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -24,7 +24,8 @@ import (
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/grpclimit"
 	"redis-throttle/ratelimit/keyby"
-	"redis-throttle/tests/server"
+	"redis-throttle/ratelimit/ratelimittest"
+	"redis-throttle/tests/calls"
 )
 
 // echo answers each message.
@@ -53,19 +54,30 @@ func (echo) FullDuplexCall(stream pb.TestService_FullDuplexCallServer) error {
 	}
 }
 
-// dial starts a gRPC server behind the interceptor, on a free port, and returns a client.
-func dial(t *testing.T, i *grpclimit.Interceptor) pb.TestServiceClient {
+// dial starts a gRPC server on a free port, and returns a client of it.
+func dial(t *testing.T, of []grpc.ServerOption, with ...grpc.DialOption) pb.TestServiceClient {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	s := grpc.NewServer(grpc.ChainUnaryInterceptor(i.Unary()), grpc.ChainStreamInterceptor(i.Stream()))
+	s := grpc.NewServer(of...)
 	pb.RegisterTestServiceServer(s, echo{})
 	go func() { _ = s.Serve(listener) }()
 	t.Cleanup(s.Stop)
-	conn, err := grpc.NewClient("passthrough:///"+listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	with = append(with, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("passthrough:///"+listener.Addr().String(), with...)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return pb.NewTestServiceClient(conn)
+}
+
+// behind is a client of a server behind an Interceptor. Everybody has one key unless o says otherwise.
+func behind(t *testing.T, decider ratelimit.Decider, o grpclimit.Options) pb.TestServiceClient {
+	t.Helper()
+	if o.Key == nil {
+		o.Key = everybody
+	}
+	i := grpclimit.New(decider, o)
+	return dial(t, []grpc.ServerOption{grpc.ChainUnaryInterceptor(i.Unary()), grpc.ChainStreamInterceptor(i.Stream())})
 }
 
 func everybody(context.Context, string) string { return "everybody" }
@@ -86,53 +98,49 @@ func details(t *testing.T, err error) (retry *errdetails.RetryInfo, quota *errde
 	return retry, quota
 }
 
-// isHalfADay says whether d is what a bucket of two units in a day takes for one, less what has gone by since began.
-func isHalfADay(t *testing.T, d time.Duration, began time.Time) {
+// requireExhausted says that a call was limited, by which limit, and for how long.
+func requireExhausted(t *testing.T, err error, by string, retryAfter time.Duration) {
 	t.Helper()
-	assert.LessOrEqual(t, d, day/2)
-	assert.GreaterOrEqual(t, d, day/2-time.Since(began)-time.Second)
+	require.Equal(t, codes.ResourceExhausted, status.Code(err), err)
+	retry, quota := details(t, err)
+	require.NotNil(t, retry)
+	assert.Equal(t, retryAfter, retry.RetryDelay.AsDuration())
+	require.NotNil(t, quota)
+	require.Len(t, quota.Violations, 1)
+	assert.Equal(t, by, quota.Violations[0].Subject)
 }
 
 func TestUnaryCallsBeyondTheLimitAreExhausted(t *testing.T) {
 	t.Parallel()
-	client := dial(t, grpclimit.New(ratelimit.New(server.Start(t).Client(), ratelimit.Options{}), grpclimit.Options{
-		Key:    everybody,
-		Limits: ratelimit.Limits{ratelimit.Fixed(1000, day).Named("daily"), ratelimit.Rate(2, day).Named("twice")},
-	}))
-	began := time.Now()
+	client := behind(t, ratelimittest.New(t), grpclimit.Options{
+		Limits: ratelimit.Limits{ratelimit.Fixed(1000, 365*day).Named("yearly"), ratelimit.Rate(2, day).Named("twice")},
+	})
 	for call := range 3 {
 		var header metadata.MD
 		reply, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{}, grpc.Header(&header))
-		assert.Equal(t, []string{`"daily";q=1000;w=86400, "twice";q=2;w=86400`}, header["ratelimit-policy"])
+		assert.Equal(t, []string{`"yearly";q=1000;w=31536000, "twice";q=2;w=86400`}, header["ratelimit-policy"])
 		require.Len(t, header["ratelimit"], 1)
-		assert.Contains(t, header["ratelimit"][0], `"twice";r=`+strconv.Itoa(max(1-call, 0))+";t=")
+		assert.Contains(t, header["ratelimit"][0], fmt.Sprintf(`"twice";r=%d;t=`, max(1-call, 0)))
 		if call < 2 {
 			require.NoError(t, err)
 			assert.Equal(t, "echo", reply.Username)
 			assert.Empty(t, header["retry-after"])
 			continue
 		}
-		require.Equal(t, codes.ResourceExhausted, status.Code(err), err)
-		retry, quota := details(t, err)
-		require.NotNil(t, retry)
-		isHalfADay(t, retry.RetryDelay.AsDuration(), began)
-		require.NotNil(t, quota)
-		require.Len(t, quota.Violations, 1)
-		assert.Equal(t, "twice", quota.Violations[0].Subject)
+		requireExhausted(t, err, "twice", day/2)
 		assert.Len(t, header["retry-after"], 1)
 	}
 }
 
 func TestWhatIsExhausted(t *testing.T) {
 	t.Parallel()
-	s := server.Start(t)
-	client := dial(t, grpclimit.New(ratelimit.New(s.Client(), ratelimit.Options{}), grpclimit.Options{
+	client := behind(t, ratelimittest.New(t), grpclimit.Options{
 		Limits: ratelimit.Limits{ratelimit.Rate(2, day)},
 		Key:    grpclimit.By(keyby.Header("name")),
 		Cost: func(_ context.Context, _ string, message any) int64 {
 			return int64(message.(*pb.SimpleRequest).ResponseSize)
 		},
-	}))
+	})
 	call := func(name string, cost int32) error {
 		_, err := client.UnaryCall(metadata.AppendToOutgoingContext(t.Context(), "name", name), &pb.SimpleRequest{ResponseSize: cost})
 		return err
@@ -151,94 +159,65 @@ func TestWhatIsExhausted(t *testing.T) {
 	require.Equal(t, codes.Internal, status.Code(call("ann", -1)), "a mistake")
 }
 
-func TestOpeningAStreamIsCharged(t *testing.T) {
+// talk sends messages on a new stream, receives their answers, and returns the header of the stream.
+func talk(t *testing.T, client pb.TestServiceClient, messages int) (metadata.MD, error) {
+	t.Helper()
+	stream, err := client.FullDuplexCall(t.Context())
+	require.NoError(t, err)
+	for range messages {
+		_ = stream.Send(&pb.StreamingOutputCallRequest{}) // Recv has the error
+		if _, err := stream.Recv(); err != nil {
+			return nil, err
+		}
+	}
+	header, err := stream.Header()
+	require.NoError(t, err)
+	require.NoError(t, stream.CloseSend())
+	_, err = stream.Recv()
+	require.ErrorIs(t, err, io.EOF)
+	return header, nil
+}
+
+func TestStreamsAreChargedWhenTheyOpenAndForMessagesWhenToldTo(t *testing.T) {
 	t.Parallel()
-	client := dial(t, grpclimit.New(ratelimit.New(server.Start(t).Client(), ratelimit.Options{}), grpclimit.Options{
-		Key:    everybody,
-		Limits: ratelimit.Limits{ratelimit.Rate(2, day)},
-	}))
-	began := time.Now()
-	for call := range 3 {
-		stream, err := client.FullDuplexCall(t.Context())
-		require.NoError(t, err)
-		if call == 2 {
-			_, err = stream.Recv()
-			require.Equal(t, codes.ResourceExhausted, status.Code(err), err)
-			retry, _ := details(t, err)
-			require.NotNil(t, retry)
-			isHalfADay(t, retry.RetryDelay.AsDuration(), began)
-			continue
-		}
-		for range 5 { // messages are free
-			require.NoError(t, stream.Send(&pb.StreamingOutputCallRequest{}))
-			_, err = stream.Recv()
-			require.NoError(t, err)
-		}
-		if call == 0 {
-			header, err := stream.Header()
+	for _, c := range []struct {
+		charged bool
+		streams []int // how many messages those have that use the limit up
+	}{{false, []int{5, 5}}, {true, []int{1}}, {true, nil}} {
+		client := behind(t, ratelimittest.New(t), grpclimit.Options{Limits: ratelimit.Limits{ratelimit.Rate(2, day)}, Messages: c.charged})
+		for _, messages := range c.streams {
+			header, err := talk(t, client, messages)
 			require.NoError(t, err)
 			assert.Equal(t, []string{`"default";q=2;w=86400`}, header["ratelimit-policy"])
 		}
-		require.NoError(t, stream.CloseSend())
-		_, err = stream.Recv()
-		require.ErrorIs(t, err, io.EOF)
+		_, err := talk(t, client, 2)
+		requireExhausted(t, err, "default", day/2)
 	}
-}
-
-func TestMessagesOfAStreamAreChargedWhenToldTo(t *testing.T) {
-	t.Parallel()
-	client := dial(t, grpclimit.New(ratelimit.New(server.Start(t).Client(), ratelimit.Options{}), grpclimit.Options{
-		Key:      everybody,
-		Limits:   ratelimit.Limits{ratelimit.Rate(4, day)},
-		Messages: true,
-	}))
-	stream, err := client.FullDuplexCall(t.Context())
-	require.NoError(t, err)
-	for range 3 {
-		require.NoError(t, stream.Send(&pb.StreamingOutputCallRequest{}))
-		_, err = stream.Recv()
-		require.NoError(t, err)
-	}
-	require.NoError(t, stream.Send(&pb.StreamingOutputCallRequest{}))
-	_, err = stream.Recv()
-	require.Equal(t, codes.ResourceExhausted, status.Code(err), err)
-	retry, quota := details(t, err)
-	assert.NotNil(t, retry)
-	assert.NotNil(t, quota)
 }
 
 func TestMethodsHaveLimitsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	const service = "/grpc.testing.TestService/"
-	s := server.Start(t)
-	one := ratelimit.Limits{ratelimit.Rate(1, day)}
-	client := dial(t, grpclimit.New(ratelimit.New(s.Client(), ratelimit.Options{}), grpclimit.Options{
-		Limits: one,
-		Key:    everybody,
+	l := ratelimittest.New(t)
+	client := behind(t, l, grpclimit.Options{
+		Limits: ratelimit.Limits{ratelimit.Rate(1, day)},
 		Methods: []grpclimit.Method{
 			{Name: service, Limits: ratelimit.Limits{ratelimit.Rate(2, day)}},
 			{Name: service + "UnaryCall", Limits: ratelimit.Limits{ratelimit.Rate(3, day)},
 				Key: func(_ context.Context, method string) string { return "mine" + method }},
 		},
-	}))
-	empty := func() error { _, err := client.EmptyCall(t.Context(), &pb.Empty{}); return err }
-	unary := func() error { _, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{}); return err }
-	for _, c := range []struct {
-		call    func() error
-		allowed int
-		key     string
-	}{{empty, 2, service + " everybody"}, {unary, 3, "mine" + service + "UnaryCall"}} {
-		for range c.allowed {
-			require.NoError(t, c.call())
-		}
-		assert.Equal(t, codes.ResourceExhausted, status.Code(c.call()))
-		assert.EqualValues(t, 1, s.MustDo("EXISTS", c.key).Int, c.key)
-	}
+	})
+	_, err := client.EmptyCall(t.Context(), &pb.Empty{})
+	require.NoError(t, err)
+	_, err = client.UnaryCall(t.Context(), &pb.SimpleRequest{})
+	require.NoError(t, err)
+	assert.Equal(t, `CL.LIMIT "`+service+` everybody" RATE 2/1d COMPACT`, l.Asked()[0].String())
+	assert.Equal(t, "CL.LIMIT mine"+service+"UnaryCall RATE 3/1d COMPACT", l.Asked()[1].String())
 }
 
 func TestLimitsByCaller(t *testing.T) {
 	t.Parallel()
-	client := dial(t, grpclimit.New(ratelimit.New(server.Start(t).Client(), ratelimit.Options{}), grpclimit.Options{
+	client := behind(t, ratelimittest.New(t), grpclimit.Options{
 		Limits: ratelimit.Limits{ratelimit.Rate(1, day)},
 		Key:    grpclimit.By(keyby.Header("plan")),
 		LimitsFor: func(ctx context.Context, _ string) ratelimit.Limits {
@@ -248,7 +227,7 @@ func TestLimitsByCaller(t *testing.T) {
 		OnError: func(_ context.Context, _ string, err error) {
 			assert.ErrorContains(t, err, "the count -1 is negative")
 		},
-	}))
+	})
 	for _, c := range []struct {
 		plan    string
 		allowed int
@@ -264,186 +243,174 @@ func TestLimitsByCaller(t *testing.T) {
 // The address that a client gives itself counts only behind a proxy.
 func TestAddressesOfCallers(t *testing.T) {
 	t.Parallel()
-	for _, proxies := range [][]netip.Prefix{nil, {netip.MustParsePrefix("127.0.0.0/8")}} {
-		s := server.Start(t)
-		client := dial(t, grpclimit.New(ratelimit.New(s.Client(), ratelimit.Options{}), grpclimit.Options{
-			Limits: ratelimit.Limits{ratelimit.Rate(10, day)},
-			Key:    grpclimit.By(keyby.Client(proxies...)),
-		}))
+	for want, proxies := range map[string][]netip.Prefix{"127.0.0.1": nil, "203.0.113.7": {netip.MustParsePrefix("127.0.0.0/8")}} {
+		l := ratelimittest.New(t)
+		client := behind(t, l, grpclimit.Options{Limits: ratelimit.Limits{ratelimit.Rate(10, day)}, Key: grpclimit.By(keyby.Client(proxies...))})
 		_, err := client.EmptyCall(metadata.AppendToOutgoingContext(t.Context(), "x-forwarded-for", "198.51.100.1, 203.0.113.7"), &pb.Empty{})
 		require.NoError(t, err)
-		want := "127.0.0.1"
-		if proxies != nil {
-			want = "203.0.113.7"
-		}
-		assert.EqualValues(t, 1, s.MustDo("EXISTS", want).Int, want)
-		assert.EqualValues(t, 1, s.MustDo("DBSIZE").Int)
+		assert.Equal(t, want, l.Asked()[0].Call.Keys[0].Name)
 	}
 }
 
-func TestABannedKeyHasNoViolation(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	client := dial(t, grpclimit.New(ratelimit.New(s.Client(), ratelimit.Options{}), grpclimit.Options{Key: everybody, Limits: ratelimit.Limits{ratelimit.Rate(1, day)}}))
-	began := time.Now()
-	s.MustDo("CL.BAN", "everybody", "12h")
-	var header metadata.MD
-	_, err := client.EmptyCall(t.Context(), &pb.Empty{}, grpc.Header(&header))
-	require.Equal(t, codes.ResourceExhausted, status.Code(err))
-	retry, quota := details(t, err)
-	require.NotNil(t, retry)
-	isHalfADay(t, retry.RetryDelay.AsDuration(), began)
-	assert.Nil(t, quota)
-	require.Len(t, header["ratelimit"], 1)
-	assert.Contains(t, header["ratelimit"][0], `"default";r=0;t=43`)
-}
-
-// The second call that is limited bans the key for half a day, longer than its limit would say.
+// The second call that is limited bans the key for half a day, longer than its limit would say. While it is banned no limit decides.
 func TestABanBeginsAfterSoManyDenials(t *testing.T) {
 	t.Parallel()
-	client := dial(t, grpclimit.New(ratelimit.New(server.Start(t).Client(), ratelimit.Options{}), grpclimit.Options{
-		Key: everybody, Limits: ratelimit.Limits{ratelimit.Rate(1, time.Hour)}, Ban: 12 * time.Hour, BanAfter: "2/1h",
-	}))
-	began := time.Now()
-	for call, want := range []time.Duration{0, time.Hour, day / 2, day / 2} {
+	client := behind(t, ratelimittest.New(t), grpclimit.Options{Limits: ratelimit.Limits{ratelimit.Rate(1, time.Hour)}, Ban: 12 * time.Hour, BanAfter: "2/1h"})
+	for call, want := range []time.Duration{0, time.Hour, day / 2} {
 		_, err := client.EmptyCall(t.Context(), &pb.Empty{})
 		if call == 0 {
 			require.NoError(t, err)
 			continue
 		}
-		require.Equal(t, codes.ResourceExhausted, status.Code(err))
-		retry, quota := details(t, err)
-		assert.InDelta(t, want.Seconds(), retry.RetryDelay.AsDuration().Seconds(), time.Since(began).Seconds()+1)
-		assert.Equal(t, call < 3, quota != nil, "no limit decides while the key is banned")
+		requireExhausted(t, err, "default", want)
 	}
-	assert.Panics(t, func() {
-		grpclimit.New(decider{}, grpclimit.Options{Key: everybody, Limits: ratelimit.Limits{ratelimit.Rate(1, day)}, BanAfter: "2/1h"})
+	var header metadata.MD
+	_, err := client.EmptyCall(t.Context(), &pb.Empty{}, grpc.Header(&header))
+	require.Equal(t, codes.ResourceExhausted, status.Code(err))
+	retry, quota := details(t, err)
+	assert.Equal(t, day/2, retry.GetRetryDelay().AsDuration())
+	assert.Nil(t, quota)
+	assert.Equal(t, []string{`"default";r=0;t=43200`}, header["ratelimit"])
+}
+
+func TestOutageUnderGRPC(t *testing.T) {
+	t.Parallel()
+	outage, mistake := ratelimittest.ErrOutage, ratelimittest.ReplyError("NOPERM")
+	for name, c := range map[string]struct {
+		fails  error
+		answer grpclimit.Answer // to an outage
+		after  time.Duration
+		code   codes.Code
+		retry  time.Duration
+	}{
+		"usual":              {outage, grpclimit.Usual, 0, codes.OK, 0},
+		"open":               {outage, grpclimit.Allow, 0, codes.OK, 0},
+		"closed":             {outage, grpclimit.Deny, 0, codes.Unavailable, time.Second},
+		"closed, for long":   {outage, grpclimit.Deny, time.Minute, codes.Unavailable, time.Minute},
+		"closed, no telling": {outage, grpclimit.Deny, -1, codes.Unavailable, 0},
+		"an error":           {outage, grpclimit.Raise, 0, codes.Internal, 0},
+		"an overload":        {redis.ErrPoolTimeout, grpclimit.Allow, 0, codes.Unavailable, time.Second},
+		"a mistake":          {mistake, grpclimit.Allow, 0, codes.Internal, 0},
+	} {
+		l := ratelimittest.New(t)
+		l.Fail(c.fails)
+		told := 0
+		onError := func(_ context.Context, _ string, err error) {
+			assert.ErrorIs(t, err, c.fails)
+			told++
+		}
+		limits := ratelimit.Limits{ratelimit.Rate(1000, day)}
+		client := behind(t, l, grpclimit.Options{Limits: limits, Outage: c.answer, RetryAfter: c.after, OnError: onError})
+		var header metadata.MD
+		_, ofServer := client.EmptyCall(t.Context(), &pb.Empty{}, grpc.Header(&header))
+		assert.Empty(t, header["ratelimit"], name)
+		partner := grpclimit.NewClient(l, grpclimit.ClientOptions{Limits: limits, Key: everybody, Outage: c.answer, RetryAfter: c.after, OnError: onError})
+		ofClient := partner.Unary()(t.Context(), "/s/m", nil, nil, nil, sent)
+		for _, err := range []error{ofServer, ofClient} {
+			assert.Equal(t, c.code, status.Code(err), "%s: %v", name, err)
+			retry, quota := details(t, err)
+			assert.Equal(t, c.retry, retry.GetRetryDelay().AsDuration(), name)
+			assert.Nil(t, quota, name)
+		}
+		assert.Equal(t, 2, told, name)
+	}
+}
+
+// sent is a call to a partner that succeeds.
+func sent(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error { return nil }
+
+// A client chooses its deadline, and can leave: neither is a way round a limit, nor an outage.
+func TestADeadlineOfTheClientLetsNothingThrough(t *testing.T) {
+	t.Parallel()
+	l := ratelimittest.New(t)
+	l.Hang()
+	limited := grpclimit.New(l, grpclimit.Options{
+		Key:     everybody,
+		Limits:  ratelimit.Limits{ratelimit.Rate(1, day)},
+		OnError: func(_ context.Context, _ string, err error) { t.Error(err) },
+	}).Unary()
+	ends, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	for ctx, want := range map[context.Context]codes.Code{ends: codes.DeadlineExceeded, left: codes.Canceled} {
+		_, err := limited(ctx, nil, &grpc.UnaryServerInfo{FullMethod: "/s/m"}, func(context.Context, any) (any, error) {
+			t.Error("it was let through")
+			return nil, nil
+		})
+		assert.Equal(t, want, status.Code(err))
+	}
+}
+
+func TestCallsToAPartnerKeepToItsLimit(t *testing.T) {
+	t.Parallel()
+	l := ratelimittest.New(t)
+	partner := grpclimit.NewClient(l, grpclimit.ClientOptions{
+		Limits: ratelimit.Limits{ratelimit.Fixed(4, 365*day).Named("yearly")}, Key: everybody,
+		Cost: func(_ context.Context, _ string, message any) int64 {
+			if message == nil {
+				return 1
+			}
+			return 3
+		},
+	})
+	client := dial(t, nil, grpc.WithChainUnaryInterceptor(partner.Unary()), grpc.WithChainStreamInterceptor(partner.Stream()))
+	_, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{})
+	require.NoError(t, err)
+	_, err = talk(t, client, 2)
+	require.NoError(t, err)
+
+	again := calls.Ask(t, l, ratelimit.Call{Verb: ratelimit.VerbPeek, Keys: []ratelimit.Key{{Name: "everybody", Limits: ratelimit.Limits{ratelimit.Fixed(4, 365*day)}}}}).RetryAfter
+	_, ofUnary := client.UnaryCall(t.Context(), &pb.SimpleRequest{})
+	_, ofStream := client.FullDuplexCall(t.Context())
+	for _, err := range []error{ofUnary, ofStream} {
+		requireExhausted(t, err, "yearly", again)
+		require.ErrorAs(t, err, new(*ratelimit.LimitedError))
+		require.ErrorIs(t, err, ratelimit.ErrLimited)
+	}
+}
+
+func TestCallsToAPartnerWaitForTheirTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		call := grpclimit.NewClient(ratelimittest.New(t), grpclimit.ClientOptions{
+			Limits: ratelimit.Limits{ratelimit.Rate(1, time.Second)}, Key: everybody, MaxWait: time.Minute,
+		}).Unary()
+		began := time.Now()
+		for range 4 {
+			require.NoError(t, call(t.Context(), "/s/m", nil, nil, nil, sent))
+		}
+		assert.Equal(t, 3*time.Second, time.Since(began))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		assert.Equal(t, codes.Canceled, status.Code(call(ctx, "/s/m", nil, nil, nil, sent)))
 	})
 }
 
 // decider is enough for an interceptor that is never asked.
 type decider struct{ ratelimit.Decider }
 
-func TestOutageUnderGRPC(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name   string
-		closed bool
-		after  time.Duration
-		code   codes.Code
-		retry  time.Duration
-	}{
-		{"open", false, 0, codes.OK, 0},
-		{"closed", true, 0, codes.Unavailable, time.Second},
-		{"closed, for long", true, time.Minute, codes.Unavailable, time.Minute},
-		{"closed, no telling", true, -1, codes.Unavailable, 0},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			s := server.Start(t)
-			var mu sync.Mutex
-			var errs []error
-			client := dial(t, grpclimit.New(ratelimit.New(s.Client(quick), ratelimit.Options{}), grpclimit.Options{
-				Key:        everybody,
-				Limits:     ratelimit.Limits{ratelimit.Rate(1000, day)},
-				Outage:     answerOf(c.closed),
-				RetryAfter: c.after,
-				OnError:    func(_ context.Context, _ string, err error) { mu.Lock(); errs = append(errs, err); mu.Unlock() },
-			}))
-			limited := func() bool {
-				var header metadata.MD
-				_, err := client.EmptyCall(t.Context(), &pb.Empty{}, grpc.Header(&header))
-				return err == nil && len(header["ratelimit"]) == 1
-			}
-			require.True(t, limited())
-			s.Kill()
-			var header metadata.MD
-			_, err := client.EmptyCall(t.Context(), &pb.Empty{}, grpc.Header(&header))
-			assert.Equal(t, c.code, status.Code(err), err)
-			assert.Empty(t, header["ratelimit"])
-			retry, quota := details(t, err)
-			assert.Equal(t, c.retry, retry.GetRetryDelay().AsDuration())
-			assert.Nil(t, quota)
-			mu.Lock()
-			assert.Len(t, errs, 1)
-			mu.Unlock()
-			s.Restart()
-			require.Eventually(t, limited, 10*time.Second, 10*time.Millisecond)
-		})
-	}
-}
-
-// A client chooses its deadline, and can leave: neither is a way round a limit, nor an outage.
-func TestADeadlineOfTheClientLetsNothingThrough(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	through := make(chan error, 1)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	limited := grpclimit.New(ratelimit.New(s.Client(func(o *redis.Options) { o.ContextTimeoutEnabled = true }), ratelimit.Options{}), grpclimit.Options{
-		Key:     everybody,
-		Limits:  ratelimit.Limits{ratelimit.Rate(1, day)},
-		OnError: func(_ context.Context, _ string, err error) { t.Error(err) },
-	}).Unary()
-	g := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-		reply, err := limited(ctx, req, info, func(ctx context.Context, req any) (any, error) {
-			t.Error("it was let through")
-			return handler(ctx, req)
-		})
-		through <- err
-		return reply, err
-	}))
-	pb.RegisterTestServiceServer(g, echo{})
-	go func() { _ = g.Serve(listener) }()
-	t.Cleanup(g.Stop)
-	conn, err := grpc.NewClient("passthrough:///"+listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	conn.Connect()
-	s.Pause()
-	defer s.Resume()
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	_, err = pb.NewTestServiceClient(conn).EmptyCall(ctx, &pb.Empty{}, grpc.WaitForReady(true))
-	assert.Equal(t, codes.DeadlineExceeded, status.Code(err))
-	assert.Contains(t, []codes.Code{codes.DeadlineExceeded, codes.Canceled}, status.Code(<-through))
-}
-
 func TestMistakesInAnInterceptorPanic(t *testing.T) {
 	t.Parallel()
 	good := ratelimit.Limits{ratelimit.Rate(1, day)}
-	for i, wrong := range []func(){
-		func() { grpclimit.New(nil, grpclimit.Options{}) },
-		func() { grpclimit.New(nil, grpclimit.Options{Limits: good, Key: everybody}) },
-		func() { grpclimit.New(decider{}, grpclimit.Options{Key: everybody}) },
-		func() { grpclimit.New(decider{}, grpclimit.Options{Limits: good}) },
-		func() { grpclimit.New(decider{}, grpclimit.Options{Limits: ratelimit.Limits{{}}, Key: everybody}) },
-		func() {
-			grpclimit.New(decider{}, grpclimit.Options{Key: everybody, LimitsFor: func(context.Context, string) ratelimit.Limits { return good }})
-		},
-		func() {
-			grpclimit.New(decider{}, grpclimit.Options{Methods: []grpclimit.Method{{Name: "/s/m", Limits: good}}})
-		},
-		func() {
-			grpclimit.New(decider{}, grpclimit.Options{Key: everybody, Methods: []grpclimit.Method{{Name: "/s/m"}}})
-		},
-		func() {
-			grpclimit.New(decider{}, grpclimit.Options{Key: everybody, Methods: []grpclimit.Method{{Name: "s/m", Limits: good}}})
-		},
-		func() {
-			grpclimit.New(decider{}, grpclimit.Options{Key: everybody, Methods: []grpclimit.Method{{Name: "/s", Limits: good}}})
-		},
-		func() {
-			grpclimit.New(decider{}, grpclimit.Options{Key: everybody, Methods: []grpclimit.Method{{Name: "/s/m", Limits: good}, {Name: "/s/m", Limits: good}}})
-		},
+	methods := func(all ...grpclimit.Method) grpclimit.Options {
+		return grpclimit.Options{Key: everybody, Methods: all}
+	}
+	for i, wrong := range []grpclimit.Options{
+		{Key: everybody},
+		{Limits: good},
+		{Limits: ratelimit.Limits{{}}, Key: everybody},
+		{Limits: good, Key: everybody, BanAfter: "2/1h"},
+		{Key: everybody, LimitsFor: func(context.Context, string) ratelimit.Limits { return good }},
+		{Methods: []grpclimit.Method{{Name: "/s/m", Limits: good}}},
+		methods(grpclimit.Method{Name: "/s/m"}),
+		methods(grpclimit.Method{Name: "s/m", Limits: good}),
+		methods(grpclimit.Method{Name: "/s", Limits: good}),
+		methods(grpclimit.Method{Name: "/s/m", Limits: good}, grpclimit.Method{Name: "/s/m", Limits: good}),
 	} {
-		assert.Panics(t, wrong, "%d", i)
+		assert.Panics(t, func() { grpclimit.New(decider{}, wrong) }, "%d", i)
 	}
-}
-
-func answerOf(failClosed bool) grpclimit.Answer {
-	if failClosed {
-		return grpclimit.Deny
-	}
-	return grpclimit.Allow
+	assert.Panics(t, func() { grpclimit.New(nil, grpclimit.Options{Limits: good, Key: everybody}) })
+	assert.Panics(t, func() { grpclimit.NewClient(nil, grpclimit.ClientOptions{Limits: good, Key: everybody}) })
+	assert.Panics(t, func() { grpclimit.NewClient(decider{}, grpclimit.ClientOptions{Key: everybody}) })
 }

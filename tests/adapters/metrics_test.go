@@ -1,5 +1,4 @@
-// Package adapters tests what connects the Go client to other libraries (gRPC, Prometheus, OpenTelemetry, rueidis), with real servers on both
-// sides.
+// Package adapters tests what connects the Go client to gRPC, Prometheus and OpenTelemetry.
 package adapters
 
 import (
