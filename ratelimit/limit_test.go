@@ -43,6 +43,7 @@ func TestTheWordsOfACall(t *testing.T) {
 		"CL.WAIT k RATE 5/1s TIMEOUT 1ms COMPACT":        {Verb: ratelimit.VerbWait, Keys: five, MaxWait: time.Microsecond}, // 0 would be to wait for ever
 		"CL.WAIT k RATE 5/1s TIMEOUT -1ms COMPACT":       {Verb: ratelimit.VerbWait, Keys: five, MaxWait: -time.Microsecond},
 		"CL.LIMIT k":                                                  {Keys: on()}, // the server's error is to be about what the caller wrote
+		"CL.MLIMIT 0":                                                 {},
 		"CL.PEEK k COST 3 COMPACT":                                    {Verb: ratelimit.VerbPeek, Keys: on(), Cost: 3},
 		"CL.LIMIT k FIXED 1000/7d COMPACT":                            {Keys: on(ratelimit.Fixed(1000, 7*day).Named("weekly").Unit("content-bytes"))},
 		"CL.LIMIT k RATE 1/1000.000001ms COMPACT":                     {Keys: on(ratelimit.Rate(1, time.Second+time.Nanosecond))},

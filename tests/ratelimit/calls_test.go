@@ -39,21 +39,24 @@ func TestEveryKindOfClient(t *testing.T) {
 
 func TestClusterFindsTheNodeOfAKey(t *testing.T) {
 	t.Parallel()
-	c := topology.StartCluster(t).Client()
-	l := ratelimit.New(c, ratelimit.Options{})
+	c := topology.StartCluster(t)
 	limits := ratelimit.Limits{ratelimit.Rate(2, day)}
-	for i := range 30 {
-		key := fmt.Sprint("key", i)
-		for call, limited := range []bool{false, false, true} {
-			r := calls.Ask(t, l, calls.On(key, limits))
-			require.Equal(t, limited, r.Limited, "%s, call %d", key, call)
+	for library, client := range onCluster(t, c) {
+		l := ratelimit.New(client, ratelimit.Options{})
+		for i := range 30 {
+			key := fmt.Sprint(library, i)
+			for call, limited := range []bool{false, false, true} {
+				r := calls.Ask(t, l, calls.On(key, limits))
+				require.Equal(t, limited, r.Limited, "%s, call %d", key, call)
+			}
+			require.True(t, calls.Ask(t, l, calls.Throttle(key, limits[0], 1)).Limited, key)
+			_, err := l.Peek(t.Context(), key, limits, 1)
+			require.NoError(t, err)
 		}
-		_, err := l.Peek(t.Context(), key, limits, 1)
-		require.NoError(t, err)
 	}
 	// A key that has moved is followed, also by commands that are not sent twice.
-	stranger := ratelimit.New(otherNode{c}, ratelimit.Options{})
-	r, err := stranger.Limit(t.Context(), "key0", limits, 1)
+	stranger := ratelimit.New(otherNode{c.Client()}, ratelimit.Options{})
+	r, err := stranger.Limit(t.Context(), "go-redis0", limits, 1)
 	require.NoError(t, err)
 	assert.True(t, r.Limited)
 }
@@ -66,32 +69,52 @@ func (o otherNode) Process(ctx context.Context, cmd redis.Cmder) error {
 	return o.ClusterClient.Process(ctx, cmd)
 }
 
+// Nothing that charges is sent again when its reply is lost, except for what an id makes safe to repeat: go-redis repeats it, and it is charged
+// once.
 func TestCallWhoseReplyIsLostIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	c := s.Client(func(o *redis.Options) {
+	client := s.Client(func(o *redis.Options) {
 		o.Addr = lossyLink(t, s, "CL.")
-		o.MaxRetries = 3
+		o.MaxRetries = 2
 	})
-	require.NoError(t, c.Ping(t.Context()).Err())
-	limits := ratelimit.Limits{ratelimit.Rate(9, day)}
-	l := ratelimit.New(c, ratelimit.Options{})
-	_, err := l.Limit(t.Context(), "k", limits, 1)
-	require.Error(t, err)
-	assert.EqualValues(t, 8, remaining(t, s, "k", limits))
-	_, err = l.Decide(t.Context(), calls.Throttle("k", limits[0], 1))
-	require.Error(t, err)
-	assert.EqualValues(t, 7, remaining(t, s, "k", limits))
-	_, err = l.Decide(t.Context(), calls.InLine("k", limits, time.Minute))
-	require.Error(t, err)
-	assert.EqualValues(t, 6, remaining(t, s, "k", limits))
-	_, err = l.Refund(t.Context(), "k", limits, 1)
-	require.Error(t, err)
-	assert.EqualValues(t, 7, remaining(t, s, "k", limits))
-	// A peek may be repeated.
-	_, err = l.Peek(t.Context(), "k", limits, 1)
-	require.Error(t, err)
-	assert.Contains(t, s.Info("commandstats")["cmdstat_cl.peek"], fmt.Sprintf("calls=%d,", 4+1+3))
+	require.NoError(t, client.Ping(t.Context()).Err())
+	l := ratelimit.New(client, ratelimit.Options{})
+	limits, tokens := ratelimit.Limits{ratelimit.Rate(9, day)}, ratelimit.Limits{ratelimit.Fixed(5000, 365*day)}
+	admission := func(id string, opts ...calls.Option) ratelimit.Call {
+		c := calls.OnKeys([]ratelimit.Key{
+			{Name: "tokens", Limits: ratelimit.Limits{tokens[0].Take(1200)}}, {Name: "running", Slots: 2, TTL: time.Minute},
+		}, opts...)
+		c.ID = id
+		return c
+	}
+	settlement := ratelimit.Call{Verb: ratelimit.VerbSettle, ID: "a", Keys: []ratelimit.Key{
+		{Name: "tokens", Limits: ratelimit.Limits{tokens[0].Take(1200).Used(200)}}, {Name: "running"},
+	}}
+	for _, lost := range []struct {
+		call  ratelimit.Call
+		sent  int
+		left  int64
+		stats string
+	}{
+		{calls.On("k", limits), 1, 8, "cl.limit"},
+		{calls.Throttle("k", limits[0], 1), 1, 7, "cl.throttle"},
+		{calls.InLine("k", limits, time.Minute), 1, 6, "cl.wait"},
+		{ratelimit.Call{Verb: ratelimit.VerbRefund, Keys: calls.On("k", limits).Keys}, 1, 7, "cl.refund"},
+		{ratelimit.Call{Verb: ratelimit.VerbPeek, Keys: calls.On("k", limits).Keys}, 3, 7, "cl.peek"},
+		{admission("a"), 3, 3800, "cl.mlimit"},
+		{settlement, 3, 4800, "cl.settle"},
+		{admission("b"), 3, 3600, "cl.mlimit"},
+		{admission("c"), 3, 2400, "cl.mlimit"},
+		{admission("d", calls.Strict), 1, 1200, "cl.mlimit"}, // charged although it is limited
+	} {
+		s.MustDo("CONFIG", "RESETSTAT")
+		_, err := l.Decide(t.Context(), lost.call)
+		require.Error(t, err)
+		assert.Contains(t, s.Info("commandstats")["cmdstat_"+lost.stats], fmt.Sprintf("calls=%d,", lost.sent), lost.call)
+		left := map[string]ratelimit.Limits{"k": limits, "tokens": tokens}[lost.call.Keys[0].Name]
+		assert.Equal(t, lost.left, remaining(t, s, lost.call.Keys[0].Name, left), lost.call)
+	}
 }
 
 func remaining(t *testing.T, s *server.Server, key string, limits ratelimit.Limits) int64 {

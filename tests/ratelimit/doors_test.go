@@ -22,8 +22,8 @@ import (
 	"redis-throttle/functions"
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/commands"
-	"redis-throttle/ratelimit/leases"
 	"redis-throttle/ratelimit/pipelimit"
+	"redis-throttle/ratelimit/rueidislimit"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
 )
@@ -79,34 +79,6 @@ func dotted(version int) string {
 	return fmt.Sprintf("%d.%d.%d", version/10000, version/100%100, version%100)
 }
 
-// sent are the names of the commands that charge, as a client sent them.
-type sent struct {
-	mu    sync.Mutex
-	names []string
-}
-
-func (s *sent) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (s *sent) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.names = append(s.names, cmd.Name())
-		return err
-	}
-}
-
-func (s *sent) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (s *sent) last() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.names[len(s.names)-1]
-}
-
 // lines is a log in memory.
 type lines struct {
 	mu  sync.Mutex
@@ -133,70 +105,88 @@ func TestCallsAreSentAsWhatTheServerHas(t *testing.T) {
 	t.Parallel()
 	server.NeedsServer(t, "functions")
 	for _, c := range doorCases(t) {
-		t.Run(c.Rule, func(t *testing.T) {
-			t.Parallel()
-			var options []server.Option
-			if !c.Module {
-				options = append(options, server.WithoutModule())
-			}
-			s := server.Start(t, options...)
-			if c.Library != "" {
-				s.MustDo("FUNCTION", "LOAD", libraryOf(versions[c.Library], c.ByHand))
-			}
-			if c.Theirs != "" {
-				s.MustDo("FUNCTION", "LOAD", "#!lua name=theirs\n"+c.Theirs)
-			}
-			s.MustDo(append([]string{"ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all"}, c.ACL...)...)
-			client := s.Client(server.User("app", "secret"))
-			var log lines
-			wire := &sent{}
-			client.AddHook(wire)
-			limiter := ratelimit.New(commands.On(client, commands.Options{Send: commands.Choice(c.Commands), Logger: log.logger()}), ratelimit.Options{})
-			charged := 0
-			call := func() {
-				t.Helper()
-				result, err := limiter.Limit(t.Context(), "user:42", fiveADay, 1)
-				if c.Door == "none" {
-					require.ErrorIs(t, err, ratelimit.ErrNoModule)
-					assert.False(t, ratelimit.IsOutage(err))
-					assert.NotContains(t, err.Error(), "user:42")
-					return
-				}
-				require.NoError(t, err)
-				charged++
-				assert.EqualValues(t, 5-charged, result.Remaining, "it is charged once")
-				assert.EqualValues(t, 5, result.Limit)
-			}
-			call()
-			call()
-			if c.Door != "none" {
-				assert.Equal(t, map[string]string{"module": "cl.limit", "library": "fcall", "script": "evalsha"}[c.Door], wire.last())
-			}
-			loaded := s.Do("FCALL_RO", "cl_version", "0")
-			if c.Loaded != "" {
-				assert.EqualValues(t, versions[c.Loaded], loaded.Int, "the version on the server")
-			} else {
-				assert.NotContains(t, s.MustDo("FUNCTION", "LIST").String(), "throttle")
-			}
-			if c.Log == "" {
-				assert.Empty(t, log.String())
-			} else {
-				says := versionWord.ReplaceAllStringFunc(c.Log, func(word string) string { return dotted(versions[word]) })
-				assert.Contains(t, log.String(), says)
-				assert.Equal(t, 1, strings.Count(log.String(), "\n"), "one line: %s", log.String())
-				assert.NotContains(t, log.String(), "secret")
-			}
-			for _, event := range c.Then {
-				s.MustDo(strings.Fields(event)...)
-				call()
-			}
-		})
+		for _, library := range []string{"go-redis", "rueidis"} {
+			t.Run(library+": "+c.Rule, func(t *testing.T) {
+				t.Parallel()
+				requireDoor(t, c, library)
+			})
+		}
 	}
+}
+
+func requireDoor(t *testing.T, c doorCase, library string) {
+	t.Helper()
+	var options []server.Option
+	if !c.Module {
+		options = append(options, server.WithoutModule())
+	}
+	s := server.Start(t, options...)
+	if c.Library != "" {
+		s.MustDo("FUNCTION", "LOAD", libraryOf(versions[c.Library], c.ByHand))
+	}
+	if c.Theirs != "" {
+		s.MustDo("FUNCTION", "LOAD", "#!lua name=theirs\n"+c.Theirs)
+	}
+	s.MustDo(append([]string{"ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all"}, c.ACL...)...)
+	other := on(s)
+	other.Username, other.Password = "app", "secret"
+	client := map[string]client{"go-redis": s.Client(server.User("app", "secret")), "rueidis": rueidislimit.Client(connect(t, other))}[library]
+	var log lines
+	limiter := ratelimit.New(commands.On(client, commands.Options{Send: commands.Choice(c.Commands), Logger: log.logger()}), ratelimit.Options{})
+	charged := 0
+	call := func() {
+		t.Helper()
+		result, err := limiter.Limit(t.Context(), "user:42", fiveADay, 1)
+		if c.Door == "none" {
+			require.ErrorIs(t, err, ratelimit.ErrNoModule)
+			assert.False(t, ratelimit.IsOutage(err))
+			assert.NotContains(t, err.Error(), "user:42")
+			return
+		}
+		require.NoError(t, err)
+		charged++
+		assert.EqualValues(t, 5-charged, result.Remaining, "it is charged once")
+		assert.EqualValues(t, 5, result.Limit)
+	}
+	call()
+	s.MustDo("CONFIG", "RESETSTAT")
+	call()
+	if c.Door != "none" {
+		sent := map[string]string{"module": "cl.limit", "library": "fcall", "script": "evalsha"}[c.Door]
+		assert.Contains(t, s.Info("commandstats")["cmdstat_"+sent], "calls=1,")
+	}
+	loaded := s.Do("FCALL_RO", "cl_version", "0")
+	if c.Loaded != "" {
+		assert.EqualValues(t, versions[c.Loaded], loaded.Int, "the version on the server")
+	} else {
+		assert.NotContains(t, s.MustDo("FUNCTION", "LIST").String(), "throttle")
+	}
+	if c.Log == "" {
+		assert.Empty(t, log.String())
+	} else {
+		says := versionWord.ReplaceAllStringFunc(c.Log, func(word string) string { return dotted(versions[word]) })
+		assert.Contains(t, log.String(), says)
+		assert.Equal(t, 1, strings.Count(log.String(), "\n"), "one line: %s", log.String())
+		assert.NotContains(t, log.String(), "secret")
+	}
+	for _, event := range c.Then {
+		s.MustDo(strings.Fields(event)...)
+		call()
+	}
+}
+
+// hook is a hook that does nothing.
+type hook struct{}
+
+func (hook) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
 }
 
 // between is a hook that does something once, right after the server has said which library it has.
 type between struct {
-	sent
+	hook
 	once sync.Once
 	do   func()
 }
@@ -355,95 +345,25 @@ func TestAReplicaWithoutTheModuleIsAnOutage(t *testing.T) {
 	}
 }
 
-// Every verb has the same results by functions and by scripts as by the module.
-func TestEveryVerbWithoutTheModule(t *testing.T) {
-	t.Parallel()
-	server.NeedsServer(t, "functions")
-	withModule, functionsToo, scripts := server.Start(t), server.Start(t, server.WithoutModule()), server.Start(t, server.WithoutModule())
-	scripts.MustDo("ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", "-function")
-	var log lines
-	window := ratelimit.Limits{ratelimit.Window(5, day)}
-	limits := ratelimit.Limits{ratelimit.Rate(5, day), ratelimit.Fixed(4, 365*day).First().Shadow()}
-	key := func(name string, limits ratelimit.Limits) []ratelimit.Key {
-		return []ratelimit.Key{{Name: name, Limits: limits}}
-	}
-	calls := []ratelimit.Call{
-		{Keys: key("a", limits), Cost: 3, Each: true},
-		{Keys: key("a", limits), Cost: 3},
-		{Verb: ratelimit.VerbPeek, Keys: key("a", limits)},
-		{Verb: ratelimit.VerbRefund, Keys: key("a", limits), Cost: 2},
-		{Keys: []ratelimit.Key{{Name: "b", Limits: window}, {Name: "c", Limits: window}}, Cost: 2},
-		{Keys: []ratelimit.Key{{Name: "b", Limits: window}, {Name: "d", Limits: limits}}, Cost: 4, Any: true},
-		{Keys: []ratelimit.Key{{Name: "e", Limits: window}, {Name: "e:slots", Slots: 2, TTL: time.Minute}}, ID: "1"},
-		{Verb: ratelimit.VerbSettle, Keys: []ratelimit.Key{{Name: "e", Limits: ratelimit.Limits{ratelimit.Window(5, day).Take(1).Used(3)}}, {Name: "e:slots"}}, ID: "1"},
-		{Verb: ratelimit.VerbThrottle, Keys: key("f", ratelimit.Limits{ratelimit.Rate(5, day)}), Cost: 2},
-		{Verb: ratelimit.VerbBan, Keys: []ratelimit.Key{{Name: "a"}}, Ban: time.Hour},
-		{Keys: key("a", limits)},
-		{Verb: ratelimit.VerbLease, Keys: []ratelimit.Key{{Name: "g", Slots: 1, TTL: time.Hour}}, ID: "x"},
-		{Verb: ratelimit.VerbLease, Keys: []ratelimit.Key{{Name: "g", Slots: 1, TTL: time.Hour}}, ID: "y"},
-		{Verb: ratelimit.VerbRenew, Keys: []ratelimit.Key{{Name: "g", TTL: time.Minute}}, ID: "x"},
-		{Verb: ratelimit.VerbRelease, Keys: []ratelimit.Key{{Name: "g"}}, ID: "x"},
-		{Keys: key("h", ratelimit.Limits{ratelimit.Rate(0, day)})},
-		{Verb: ratelimit.VerbReset, Keys: []ratelimit.Key{{Name: "a"}}},
-		{Verb: ratelimit.VerbReset, Keys: []ratelimit.Key{{Name: "a"}}},
-		{Keys: key("a", limits)},
-	}
-	limiters := map[string]*ratelimit.Limiter{
-		"module": limiterOn(withModule.Client(), &log, 0), "library": limiterOn(functionsToo.Client(), &log, 0),
-		"script": limiterOn(scripts.Client(server.User("app", "secret")), &log, 0),
-		"shared": limiterOn(pipelimit.Share(server.Start(t, server.WithoutModule()).Client(), pipelimit.Options{}), &log, 0),
-	}
-	for i, call := range calls {
-		want, err := limiters["module"].Decide(t.Context(), call)
-		require.NoError(t, err, i)
-		for name, limiter := range limiters {
-			if name == "module" {
-				continue
-			}
-			got, err := limiter.Decide(t.Context(), call)
-			require.NoError(t, err, "%s: %v", name, call.Verb)
-			assert.Equal(t, coarse(want), coarse(got), "%s: %v", name, call.Verb)
-		}
-	}
-	for name, client := range map[string]interface {
-		Process(ctx context.Context, cmd redis.Cmder) error
-	}{"module": withModule.Client(), "library": functionsToo.Client(), "script": scripts.Client(server.User("app", "secret"))} {
-		_, err := limiters[name].Decide(t.Context(), ratelimit.Call{Verb: ratelimit.VerbLease, Keys: []ratelimit.Key{{Name: "held", Slots: 2, TTL: time.Hour}}, ID: "me"})
-		require.NoError(t, err)
-		holders, err := leases.List(t.Context(), client, "held", 5)
-		require.NoError(t, err, name)
-		require.Len(t, holders.Leases, 1, name)
-		assert.Equal(t, "me", holders.Leases[0].ID)
-	}
-}
-
-// coarse is a result with times in whole minutes, since calls on two servers are not made at the same instant.
-func coarse(r ratelimit.Result) ratelimit.Result {
-	for _, d := range []*time.Duration{&r.RetryAfter, &r.ResetAfter, &r.NextAfter, &r.Lasts} {
-		*d = d.Round(time.Minute)
-	}
-	for i := range r.Each {
-		r.Each[i] = coarse(r.Each[i])
-	}
-	return r
-}
-
 // Each master of a cluster is asked by itself, also one to which a slot moves.
 func TestMastersOfAClusterGetTheLibrary(t *testing.T) {
 	t.Parallel()
 	server.NeedsServer(t, "functions")
 	c := topology.StartCluster(t, server.WithoutModule())
-	var log lines
-	limiter := limiterOn(c.Client(), &log, 0)
-	for round := range 2 {
-		for i := range 30 {
-			result, err := limiter.Limit(t.Context(), fmt.Sprintf("user:%d", i), fiveADay, 1)
-			require.NoError(t, err)
-			assert.EqualValues(t, 4-round, result.Remaining)
+	for library, client := range onCluster(t, c) {
+		var log lines
+		limiter := limiterOn(client, &log, 0)
+		for round := range 2 {
+			for i := range 30 {
+				result, err := limiter.Limit(t.Context(), fmt.Sprint(library, i), fiveADay, 1)
+				require.NoError(t, err)
+				assert.EqualValues(t, 4-round, result.Remaining)
+			}
 		}
+		for _, master := range c.Masters() {
+			assert.EqualValues(t, functions.Version(), master.Do("FCALL_RO", "cl_version", "0").Int)
+			master.MustDo("FUNCTION", "FLUSH")
+		}
+		assert.Equal(t, len(c.Masters()), strings.Count(log.String(), "\n"), log.String())
 	}
-	for _, master := range c.Masters() {
-		assert.EqualValues(t, functions.Version(), master.Do("FCALL_RO", "cl_version", "0").Int)
-	}
-	assert.Equal(t, len(c.Masters()), strings.Count(log.String(), "\n"), log.String())
 }

@@ -1,17 +1,20 @@
 package ratelimit_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/leases"
 	"redis-throttle/ratelimit/pipelimit"
+	"redis-throttle/ratelimit/rueidislimit"
 	"redis-throttle/tests/calls"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
@@ -23,29 +26,39 @@ func TestSentinelsLeadTheClientToTheNewMaster(t *testing.T) {
 	replica := server.Start(t, server.ReplicaOf(master))
 	topology.AwaitReplicas(t, master, replica)
 	sentinels := topology.Watch(t, 3, master, 1)
-	l := ratelimit.New(sentinels.Client(t), ratelimit.Options{})
+	limiters := map[string]*ratelimit.Limiter{
+		"go-redis": ratelimit.New(sentinels.Client(t), ratelimit.Options{}),
+		"rueidis": rueidislimit.New(connect(t, rueidis.ClientOption{
+			InitAddress: sentinels.Addrs(), Sentinel: rueidis.SentinelOption{MasterSet: topology.MasterName},
+		})),
+	}
 	limits := ratelimit.Limits{ratelimit.Rate(5, day), ratelimit.Window(9, day)}
-	r := calls.Ask(t, l, calls.On("k", limits, calls.Cost(3)))
-	require.EqualValues(t, 2, r.Remaining)
-	// A slot further away than the client's read timeout.
+	// A slot further away than the read timeout of either client.
 	queue := ratelimit.Limits{ratelimit.Rate(1, 1500*time.Millisecond)}
-	for range 2 {
-		waited := calls.Ask(t, l, calls.InLine("queue", queue, 5*time.Second))
-		require.False(t, waited.Limited)
+	for library, l := range limiters {
+		require.EqualValues(t, 2, calls.Ask(t, l, calls.On(library, limits, calls.Cost(3))).Remaining)
+		for range 2 {
+			waited := calls.Ask(t, l, calls.InLine("queue of "+library, queue, 5*time.Second))
+			require.False(t, waited.Limited)
+		}
 	}
 
 	topology.AwaitReplicas(t, master, replica)
 	master.Kill()
-	for err := error(nil); ; {
-		r, err = l.Limit(t.Context(), "k", limits, 1)
-		if err == nil {
-			break
+	for library, l := range limiters {
+		for {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			r, err := l.Limit(ctx, library, limits, 1)
+			cancel()
+			if err == nil {
+				assert.EqualValues(t, 1, r.Remaining, "what was charged to the old master counts")
+				break
+			}
+			require.True(t, ratelimit.IsOutage(err), "%v", err)
+			require.NoError(t, t.Context().Err())
 		}
-		require.True(t, ratelimit.IsOutage(err), "%v", err)
-		require.NoError(t, t.Context().Err())
 	}
 	assert.Same(t, replica, sentinels.AwaitPromotion(t, master, master, replica))
-	assert.EqualValues(t, 1, r.Remaining, "what was charged to the old master counts")
 }
 
 func TestPipelineOfAClusterSendsEachCallToItsNode(t *testing.T) {

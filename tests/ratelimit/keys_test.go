@@ -11,25 +11,8 @@ import (
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/pipelimit"
 	"redis-throttle/tests/calls"
-	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
 )
-
-func TestErrorsOfCallsOnSeveralKeys(t *testing.T) {
-	t.Parallel()
-	l := ratelimit.New(server.Start(t).Client(), ratelimit.Options{})
-	limits := ratelimit.Limits{ratelimit.Rate(2, day)}
-	for want, keys := range map[string][]ratelimit.Key{
-		"wrong number of arguments":  nil,
-		"each key can be given once": {{Name: "a", Limits: limits}, {Name: "a", Limits: limits}},
-		"ratelimit: CL.LIMIT: RATE":  {{Name: "a", Limits: ratelimit.Limits{ratelimit.Rate(-1, day)}}},
-		"key 2 of 2 has neither Lim": {{Name: "a", Limits: limits}, {Name: "b"}},
-	} {
-		_, err := l.Decide(t.Context(), calls.OnKeys(keys))
-		assert.ErrorContains(t, err, want)
-		assert.NotErrorIs(t, err, ratelimit.ErrNoModule)
-	}
-}
 
 func TestKeysOfOneSlotAreFoundInACluster(t *testing.T) {
 	t.Parallel()

@@ -2,11 +2,11 @@ package ratelimit_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -15,7 +15,9 @@ import (
 	"redis-throttle/ratelimit/batched"
 	"redis-throttle/ratelimit/cached"
 	"redis-throttle/ratelimit/guard"
+	"redis-throttle/ratelimit/leases"
 	"redis-throttle/ratelimit/observed"
+	"redis-throttle/ratelimit/pipelimit"
 	"redis-throttle/ratelimit/ratelimittest"
 	"redis-throttle/ratelimit/rueidislimit"
 	"redis-throttle/tests/calls"
@@ -38,6 +40,9 @@ func everyVerb(prefix string) []ratelimit.Call {
 		{Verb: ratelimit.VerbRefund, Keys: calls.On(k, limits).Keys, Cost: 5},
 		calls.InLine(k, limits, time.Minute),
 		calls.OnKeys([]ratelimit.Key{units, {Name: k, Limits: limits}}),
+		calls.OnKeys([]ratelimit.Key{units, {Name: k, Limits: limits}}, calls.Cost(9), calls.Any),
+		{Keys: []ratelimit.Key{{Name: prefix + "tried", Limits: ratelimit.Limits{limits[0], ratelimit.Window(2, day).Shadow()}}}, Cost: 3, Each: true},
+		calls.On(prefix+"nobody", ratelimit.Limits{ratelimit.Rate(0, day)}),
 		calls.Throttle(prefix+"throttled", ratelimit.Rate(5, day), 1),
 		{Verb: ratelimit.VerbBan, Keys: []ratelimit.Key{{Name: k}}, Ban: time.Hour},
 		calls.On(k, limits, calls.Cost(2)),
@@ -61,9 +66,6 @@ func TestEveryVerbGetsThroughEveryLayer(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
 	limiter := ratelimit.New(s.Client(), ratelimit.Options{})
-	other, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.Addr()}})
-	require.NoError(t, err)
-	t.Cleanup(other.Close)
 	seen := map[ratelimit.Verb]int{}
 	observe := func(next ratelimit.Decider) ratelimit.Decider {
 		return observed.New(next, func(_ context.Context, d observed.Decision) { seen[d.Call.Verb]++ })
@@ -96,23 +98,56 @@ func TestEveryVerbGetsThroughEveryLayer(t *testing.T) {
 		"adaptive":    adapt(limiter),
 		"all":         observe(cache(batch(protect(adapt(limiter))))),
 		"all, turned": adapt(protect(batch(cache(observe(limiter))))),
-		"rueidis":     rueidislimit.New(other),
+		"rueidis":     rueidislimit.New(connect(t, on(s))),
 		"a fake":      ratelimittest.New(t),
 	} {
-		for i, call := range everyVerb(name + ":") {
-			result := calls.Ask(t, d, call)
-			assert.Equal(t, want[i], steady(result), "%s: %d, %v", name, i, call.Verb)
-		}
+		requireResults(t, want, d, name)
 	}
 	for verb := range verbs {
 		assert.Positive(t, seen[verb], verb)
 	}
 }
 
+func requireResults(t *testing.T, want []ratelimit.Result, d ratelimit.Decider, name string) {
+	t.Helper()
+	for i, call := range everyVerb(name + ":") {
+		result := calls.Ask(t, d, call)
+		assert.Equal(t, want[i], steady(result), "%s: %d, %v", name, i, call.Verb)
+	}
+}
+
+// Every verb has the same results by functions and by scripts as by the module, and leases are listed.
+func TestEveryVerbWithoutTheModule(t *testing.T) {
+	t.Parallel()
+	server.NeedsServer(t, "functions")
+	var want []ratelimit.Result
+	fake := ratelimittest.New(t)
+	for _, call := range everyVerb("fake:") {
+		want = append(want, steady(calls.Ask(t, fake, call)))
+	}
+	functions, scripts := server.Start(t, server.WithoutModule()), server.Start(t, server.WithoutModule())
+	scripts.MustDo("ACL", "SETUSER", "default", "-function")
+	for name, client := range map[string]client{
+		"functions": functions.Client(), "scripts": scripts.Client(), "shared": pipelimit.Share(functions.Client(), pipelimit.Options{}),
+	} {
+		var log lines
+		l := limiterOn(client, &log, time.Hour)
+		requireResults(t, want, l, name)
+		holders, err := leases.List(t.Context(), client, name+":jobs", 5)
+		require.NoError(t, err, name)
+		require.Len(t, holders.Leases, 1, name)
+		assert.Equal(t, "b", holders.Leases[0].ID)
+	}
+}
+
 // steady is r without what the time of the call decides, where it was decided, and the prefix of its key.
 func steady(r ratelimit.Result) ratelimit.Result {
 	_, r.Key, _ = strings.Cut(r.Key, ":")
-	r.By, r.Each = "", nil
+	_, r.ShadowKey, _ = strings.Cut(r.ShadowKey, ":")
+	r.By, r.Each = "", slices.Clone(r.Each)
+	for i := range r.Each {
+		r.Each[i] = steady(r.Each[i])
+	}
 	r.RetryAfter, r.ResetAfter, r.NextAfter, r.Wait = r.RetryAfter.Round(day), r.ResetAfter.Round(day), 0, 0
 	r.Lasts = r.Lasts.Round(time.Minute)
 	return r

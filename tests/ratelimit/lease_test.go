@@ -120,3 +120,35 @@ func TestNeverMoreHoldersThanSlots(t *testing.T) {
 	assert.Equal(t, slots, most)
 	require.Eventually(t, func() bool { return s.MustDo("EXISTS", "k").Int == 0 }, 10*ttl, 10*time.Millisecond, "the slots of the dead are free")
 }
+
+func TestHoldersAndLinesAreListed(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	for _, protocol := range []int{2, 3} {
+		client := s.Client(server.Protocol(protocol))
+		l := ratelimit.New(client, ratelimit.Options{})
+		holder, err := leases.Take(t.Context(), l, leases.Options{Key: "k", Slots: 1, TTL: time.Hour})
+		require.NoError(t, err)
+		ctx, leave := context.WithCancel(t.Context())
+		var callers sync.WaitGroup
+		for i, o := range []leases.Options{{Group: "a", Weight: 2}, {Group: "a", Weight: 2}, {Group: "b"}, {Priority: 5}} {
+			o.Key, o.Slots, o.TTL, o.MaxWait = "k", 1, time.Hour, ratelimit.Forever
+			callers.Go(func() {
+				_, err := leases.Take(ctx, l, o)
+				assert.ErrorIs(t, err, context.Canceled)
+			})
+			require.Eventually(t, func() bool { return waiting(s) == fmt.Sprint(i+1) }, time.Minute, time.Millisecond)
+		}
+		h, err := leases.List(t.Context(), client, "k", 2)
+		require.NoError(t, err)
+		require.Len(t, h.Leases, 1)
+		assert.Positive(t, h.Leases[0].Lasts)
+		assert.EqualValues(t, 4, h.Waiting)
+		assert.EqualValues(t, 3, h.WaitingGroups)
+		assert.Equal(t, []leases.Group{{Priority: 5, Waiting: 1, Weight: 1}, {Name: "a", Waiting: 2, Weight: 2}}, h.Groups)
+		leave()
+		callers.Wait()
+		require.NoError(t, holder.Release(t.Context()))
+		require.Eventually(t, func() bool { return waiting(s) == "0" && s.MustDo("EXISTS", "k").Int == 0 }, time.Minute, time.Millisecond)
+	}
+}

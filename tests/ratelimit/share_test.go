@@ -152,10 +152,11 @@ func TestCallersThatShareLeaveByThemselves(t *testing.T) {
 }
 
 // departures is a hook that counts pipelines when they leave.
-type departures struct{ atomic.Int64 }
+type departures struct {
+	hook
+	atomic.Int64
+}
 
-func (d *departures) DialHook(next redis.DialHook) redis.DialHook          { return next }
-func (d *departures) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
 func (d *departures) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		d.Add(1)

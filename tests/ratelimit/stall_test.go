@@ -78,7 +78,7 @@ func TestCallersThatWaitLeaveThePoolToOthers(t *testing.T) {
 	require.Eventually(t, func() bool { return s.MustDo("EXISTS", "slots").Int == 0 }, 30*time.Second, time.Millisecond, "nobody has taken the slot")
 }
 
-// A caller in line at a server that stands still is told so by Patience, and not by the end of its wait.
+// A caller at a server that stands still, before it is in line or while it is, is told so by Patience, and not by the end of its wait.
 func TestPatienceEndsAWaitAtAServerThatHangs(t *testing.T) {
 	t.Parallel()
 	limits := ratelimit.Limits{ratelimit.Window(1, day)}
@@ -92,17 +92,30 @@ func TestPatienceEndsAWaitAtAServerThatHangs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := server.Start(t)
-			l := ratelimit.New(s.Client(quick), ratelimit.Options{Patience: 200 * time.Millisecond})
-			calls.Ask(t, l, c.fill)
-			ended := calls.Ends(context.WithoutCancel(t.Context()), l, c.wait)
-			require.Eventually(t, func() bool { return s.InfoInt("throttle", c.waiting) == 1 }, 10*time.Second, time.Millisecond)
-			s.Pause()
-			defer s.Resume()
-			select {
-			case err := <-ended:
-				require.True(t, ratelimit.IsOutage(err), err)
-			case <-time.After(time.Minute):
-				t.Fatal("it waits for as long as it may")
+			await := func(n int64) {
+				require.Eventually(t, func() bool { return s.InfoInt("throttle", c.waiting) == n }, time.Minute, time.Millisecond)
+			}
+			for library, client := range onServer(t, s, quick) {
+				calls.Ask(t, ratelimit.New(client, ratelimit.Options{}), c.fill)
+				l := ratelimit.New(client, ratelimit.Options{Patience: 200 * time.Millisecond})
+				for _, inLine := range []bool{true, false} {
+					if !inLine {
+						s.Pause()
+					}
+					ended := calls.Ends(context.WithoutCancel(t.Context()), l, c.wait)
+					if inLine {
+						await(1)
+						s.Pause()
+					}
+					select {
+					case err := <-ended:
+						assert.True(t, ratelimit.IsOutage(err), "%s: %v", library, err)
+					case <-time.After(time.Minute):
+						t.Error(library, " waits for as long as it may")
+					}
+					s.Resume()
+					await(0)
+				}
 			}
 		})
 	}
@@ -127,27 +140,29 @@ func TestACallerWhoseMasterStepsDownMeetsAnOutage(t *testing.T) {
 func TestAReservedWaitThatIsCancelledIsNotCharged(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	l := ratelimit.New(s.Client(), ratelimit.Options{})
 	limits := ratelimit.Limits{ratelimit.Rate(1, time.Hour)}
-	resetAfter := func() time.Duration {
-		return calls.Ask(t, l, ratelimit.Call{Verb: ratelimit.VerbPeek, Keys: calls.On("k", limits).Keys}).ResetAfter
-	}
-	calls.Ask(t, l, calls.On("k", limits))
-	for _, hangs := range []bool{false, true} {
-		before := resetAfter()
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := calls.Ends(ctx, l, calls.InLine("k", limits, 0))
-		require.Eventually(t, func() bool { return s.InfoInt("throttle", "throttle_waiting") == 1 }, 10*time.Second, time.Millisecond)
-		require.Greater(t, resetAfter(), before+time.Minute, "it has reserved its unit")
-		if hangs {
-			s.Pause()
+	for library, client := range onServer(t, s) {
+		l := ratelimit.New(client, ratelimit.Options{})
+		resetAfter := func() time.Duration {
+			return calls.Ask(t, l, ratelimit.Call{Verb: ratelimit.VerbPeek, Keys: calls.On(library, limits).Keys}).ResetAfter
 		}
-		cancel()
-		require.ErrorIs(t, <-ended, context.Canceled)
-		if hangs {
-			s.Resume()
+		calls.Ask(t, l, calls.On(library, limits))
+		for _, hangs := range []bool{false, true} {
+			before := resetAfter()
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := calls.Ends(ctx, l, calls.InLine(library, limits, 0))
+			require.Eventually(t, func() bool { return s.InfoInt("throttle", "throttle_waiting") == 1 }, 10*time.Second, time.Millisecond)
+			require.Greater(t, resetAfter(), before+time.Minute, "it has reserved its unit")
+			if hangs {
+				s.Pause()
+			}
+			cancel()
+			require.ErrorIs(t, <-ended, context.Canceled)
+			if hangs {
+				s.Resume()
+			}
+			require.Eventually(t, func() bool { return resetAfter() <= before }, 30*time.Second, time.Millisecond, "%s, hangs: %v", library, hangs)
 		}
-		require.Eventually(t, func() bool { return resetAfter() <= before }, 30*time.Second, time.Millisecond, "hangs: %v", hangs)
 	}
 }
 

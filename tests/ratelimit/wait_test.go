@@ -2,6 +2,7 @@ package ratelimit_test
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"runtime"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/rueidislimit"
 	"redis-throttle/tests/calls"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
@@ -76,18 +78,30 @@ func TestWaitOutlastsTheReadTimeoutOfEveryClient(t *testing.T) {
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": s.Addr()}, ReadTimeout: readTimeout})
 	t.Cleanup(func() { _ = ring.Close() })
 	cluster := clusterWith(t, readTimeout)
-	for _, c := range []client{s.Client(func(o *redis.Options) { o.ReadTimeout = readTimeout }), ring, cluster} {
-		for _, limit := range []ratelimit.Limit{ratelimit.Rate(1, interval), ratelimit.Window(1, interval)} {
-			for _, timeout := range []time.Duration{time.Minute, 0} {
-				l, key := ratelimit.New(c, ratelimit.Options{}), fmt.Sprintf("%T %v %v", c, limit, timeout)
-				began := time.Now()
-				for range 2 {
-					r := calls.Ask(t, l, calls.InLine(key, ratelimit.Limits{limit}, timeout))
-					assert.False(t, r.Limited, key)
-					assert.LessOrEqual(t, r.Wait, time.Since(began)+time.Millisecond)
-				}
-				assert.GreaterOrEqual(t, time.Since(began), interval, key)
+	other := on(s)
+	other.ConnWriteTimeout, other.Dialer.KeepAlive = readTimeout, readTimeout // which bounds the reply to a PING
+	for _, c := range []client{
+		s.Client(func(o *redis.Options) { o.ReadTimeout = readTimeout }), ring, cluster, rueidislimit.Client(connect(t, other)),
+	} {
+		for kind, waits := range map[string]func(key string, n int) ratelimit.Call{
+			"rate": func(key string, _ int) ratelimit.Call {
+				return calls.InLine(key, ratelimit.Limits{ratelimit.Rate(1, interval)}, time.Minute)
+			},
+			"window": func(key string, _ int) ratelimit.Call {
+				return calls.InLine(key, ratelimit.Limits{ratelimit.Window(1, interval)}, 0)
+			},
+			"lease": func(key string, n int) ratelimit.Call {
+				return calls.Lease(key, 1, interval, fmt.Sprint(n), calls.MaxWait(time.Minute))
+			},
+		} {
+			l, key := ratelimit.New(c, ratelimit.Options{}), fmt.Sprintf("%T %s", c, kind)
+			began := time.Now()
+			for n := range 2 {
+				r := calls.Ask(t, l, waits(key, n))
+				assert.False(t, r.Limited, key)
+				assert.LessOrEqual(t, r.Wait, time.Since(began)+time.Millisecond)
 			}
+			assert.GreaterOrEqual(t, time.Since(began), interval, key)
 		}
 	}
 }
@@ -119,31 +133,42 @@ func clusterWith(t *testing.T, readTimeout time.Duration) *redis.ClusterClient {
 	return c
 }
 
-// While a slot of a cluster moves, a caller that waits follows its key to the node that has it already.
+// In a cluster a caller waits at the node that has its key, also while that is on its way to another one, and leaves there.
 func TestWaitsFollowAKeyThatIsOnItsWay(t *testing.T) {
 	t.Parallel()
 	c := topology.StartCluster(t)
-	l := ratelimit.New(c.Client(), ratelimit.Options{})
 	from, to := c.Masters()[0], c.Masters()[1]
 	key := c.KeyOn(from, "k")
-	c.BeginMove(c.Slot(key), from, to)
-
-	limits := ratelimit.Limits{ratelimit.Rate(1000, time.Second)}
-	r, err := l.Wait(t.Context(), "{"+key+"}:limit", limits, 1)
-	require.NoError(t, err)
-	assert.False(t, r.Limited)
-
-	jobs := "{" + key + "}:jobs"
-	calls.Ask(t, l, calls.Lease(jobs, 1, time.Hour, "a"))
-	got := make(chan ratelimit.Result, 1)
-	go func() {
-		r, err := l.Decide(context.WithoutCancel(t.Context()), calls.Lease(jobs, 1, time.Hour, "b", calls.MaxWait(time.Minute)))
-		assert.NoError(t, err)
-		got <- r
-	}()
-	require.Eventually(t, func() bool { return to.Info("throttle")["throttle_leases_waiting"] == "1" || len(got) > 0 }, time.Minute, time.Millisecond)
-	calls.Ask(t, l, calls.Release(jobs, "a"))
-	assert.False(t, (<-got).Limited)
+	hourly := ratelimit.Limits{ratelimit.Window(1, time.Hour)}
+	for _, owner := range []*server.Server{from, to} { // the second time the key is on its way there
+		if owner == to {
+			c.BeginMove(c.Slot(key), from, to)
+		}
+		for library, client := range onCluster(t, c) {
+			l, name := ratelimit.New(client, ratelimit.Options{}), fmt.Sprintf("{%s}%s on %d", key, library, owner.Port)
+			for waiting, c := range map[string]struct{ first, waits ratelimit.Call }{
+				"throttle_waiting":        {calls.InLine(name, hourly, time.Minute), calls.InLine(name, hourly, time.Hour)},
+				"throttle_leases_waiting": {calls.Lease(name+":jobs", 1, time.Hour, "a"), calls.Lease(name+":jobs", 1, time.Hour, "b", calls.MaxWait(time.Minute))},
+			} {
+				require.False(t, calls.Ask(t, l, c.first).Limited)
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := calls.Ends(ctx, l, c.waits)
+				await := func(n int64) {
+					require.Eventually(t, func() bool { return owner.InfoInt("throttle", waiting) == n }, time.Minute, time.Millisecond, name)
+				}
+				await(1)
+				if c.waits.Verb == ratelimit.VerbLease {
+					calls.Ask(t, l, calls.Release(name+":jobs", "a"))
+					require.NoError(t, <-ended)
+				}
+				cancel()
+				if c.waits.Verb == ratelimit.VerbWait {
+					require.ErrorIs(t, <-ended, context.Canceled)
+				}
+				await(0)
+			}
+		}
+	}
 }
 
 // delayed has replies only while the gate is open.
@@ -164,16 +189,27 @@ func TestWhatIsGrantedToACallerThatHasLeftIsGivenBack(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
 	var gate sync.RWMutex // closed while replies are on their way
-	l := ratelimit.New(s.Client(func(o *redis.Options) {
-		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-			if err != nil {
-				return nil, err
-			}
-			return delayed{conn.(*net.TCPConn), &gate}, nil
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		if err != nil {
+			return nil, err
 		}
-	}), ratelimit.Options{Patience: time.Minute})
+		return delayed{conn.(*net.TCPConn), &gate}, nil
+	}
+	other := on(s)
+	other.DialCtxFn = func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+		return dial(ctx, "tcp", addr)
+	}
+	other.ConnWriteTimeout = time.Minute
 	direct := ratelimit.New(s.Client(), ratelimit.Options{})
+	for _, client := range []client{s.Client(func(o *redis.Options) { o.Dialer = dial }), rueidislimit.Client(connect(t, other))} {
+		s.MustDo("FLUSHALL")
+		requireGrantsAreGivenBack(t, s, &gate, ratelimit.New(client, ratelimit.Options{Patience: time.Minute}), direct)
+	}
+}
+
+func requireGrantsAreGivenBack(t *testing.T, s *server.Server, gate *sync.RWMutex, l, direct *ratelimit.Limiter) {
+	t.Helper()
 	hourly := ratelimit.Limits{ratelimit.Window(1, time.Hour)}
 	calls.Ask(t, direct, calls.On("units", hourly))
 	calls.Ask(t, direct, calls.Lease("jobs", 1, time.Hour, "a"))
