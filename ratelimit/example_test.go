@@ -41,13 +41,13 @@ func Example() {
 	// call 6 is limited, retry after 12m0s
 }
 
-func ExampleCall_throttle() {
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
+// limiter asks the server of all examples.
+var limiter = ratelimit.New(redis.NewClient(&redis.Options{Addr: addr}), ratelimit.Options{})
 
+func ExampleCall_throttle() {
 	// CL.THROTTLE user123 15 30 60 1
 	limit := ratelimit.Rate(30, time.Minute).Burst(16)
-	result, err := ratelimit.New(client, ratelimit.Options{}).Decide(context.Background(), ratelimit.Call{Verb: ratelimit.VerbThrottle, Keys: []ratelimit.Key{{Name: "user123", Limits: ratelimit.Limits{limit}}}, Cost: 1})
+	result, err := limiter.Decide(context.Background(), ratelimit.Call{Verb: ratelimit.VerbThrottle, Keys: []ratelimit.Key{{Name: "user123", Limits: ratelimit.Limits{limit}}}, Cost: 1})
 	fmt.Println(result.Limited, result.Limit, result.Remaining, result.RetryAfter, result.ResetAfter, err)
 	// Output: false 16 15 0s 2s <nil>
 }
@@ -55,10 +55,6 @@ func ExampleCall_throttle() {
 // Several limits are decided at one instant: all are charged, or none.
 func ExampleLimiter_Limit_stack() {
 	ctx := context.Background()
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
-	limiter := ratelimit.New(client, ratelimit.Options{})
-
 	limits := ratelimit.Limits{
 		ratelimit.Rate(10, time.Hour).Named("hourly"),
 		ratelimit.Rate(1000, 30*24*time.Hour).Burst(12).Named("monthly"),
@@ -80,10 +76,6 @@ func ExampleLimiter_Limit_stack() {
 // A queue instead of a rejection: each caller is told how long to hold its request.
 func ExampleCall_maxWait() {
 	ctx := context.Background()
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
-	limiter := ratelimit.New(client, ratelimit.Options{})
-
 	limits := ratelimit.Limits{ratelimit.Rate(1, time.Hour)}
 	for range 3 {
 		result, err := limiter.Decide(ctx, ratelimit.Call{Keys: []ratelimit.Key{{Name: "exports", Limits: limits}}, Cost: 1, MaxWait: 90 * time.Minute})
@@ -101,10 +93,6 @@ func ExampleCall_maxWait() {
 
 func ExampleLimiter_Refund() {
 	ctx := context.Background()
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
-	limiter := ratelimit.New(client, ratelimit.Options{})
-
 	limits := ratelimit.Limits{ratelimit.Fixed(1000, 24*time.Hour)}
 	taken, _ := limiter.Limit(ctx, "mail:42", limits, 100)
 	returned, err := limiter.Refund(ctx, "mail:42", limits, 30) // 30 were not sent
@@ -115,10 +103,8 @@ func ExampleLimiter_Refund() {
 // One request and the tokens it used are one decision.
 func ExampleLimit_Take() {
 	ctx := context.Background()
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
 	requests, tokens := ratelimit.Rate(60, time.Hour), ratelimit.Rate(100_000, time.Hour)
-	result, err := ratelimit.New(client, ratelimit.Options{}).Limit(ctx, "llm:42", ratelimit.Limits{requests.Take(1), tokens.Take(523)}, 1)
+	result, err := limiter.Limit(ctx, "llm:42", ratelimit.Limits{requests.Take(1), tokens.Take(523)}, 1)
 	fmt.Println(result.Limited, result.Remaining, err)
 	// Output: false 59 <nil>
 }
@@ -126,9 +112,6 @@ func ExampleLimit_Take() {
 // The last 20 units are for callers that matter more.
 func ExampleLimit_Spare() {
 	ctx := context.Background()
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
-	limiter := ratelimit.New(client, ratelimit.Options{})
 	api := ratelimit.Fixed(100, 24*time.Hour)
 	for _, limit := range []ratelimit.Limit{api, api.Spare(20)} {
 		result, err := limiter.Limit(ctx, "api:7", ratelimit.Limits{limit}, 70)
@@ -142,9 +125,6 @@ func ExampleLimit_Spare() {
 // A new limit is tried out before it is enforced.
 func ExampleLimit_Shadow() {
 	ctx := context.Background()
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
-	limiter := ratelimit.New(client, ratelimit.Options{})
 	limits := ratelimit.Limits{ratelimit.Fixed(1000, 24*time.Hour), ratelimit.Rate(2, time.Hour).Shadow()}
 	for range 3 {
 		result, err := limiter.Limit(ctx, "api:8", limits, 1)
@@ -161,10 +141,8 @@ func ExampleLimit_Shadow() {
 
 func ExampleFixedMonths() {
 	ctx := context.Background()
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
 	plan := ratelimit.Limits{ratelimit.FixedMonths(100_000, 1).Zone("Europe/Berlin")}
-	result, err := ratelimit.New(client, ratelimit.Options{}).Limit(ctx, "plan:42", plan, 250)
+	result, err := limiter.Limit(ctx, "plan:42", plan, 250)
 	fmt.Println(result.Remaining, result.ResetAfter <= 32*24*time.Hour, err)
 	// Output: 99750 true <nil>
 }
@@ -172,19 +150,14 @@ func ExampleFixedMonths() {
 // What was used is a fact: it is charged also where it is not there.
 func ExampleCall_force() {
 	ctx := context.Background()
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
 	limits := ratelimit.Limits{ratelimit.Rate(1000, time.Hour)}
-	result, err := ratelimit.New(client, ratelimit.Options{}).Decide(ctx, ratelimit.Call{Keys: []ratelimit.Key{{Name: "tokens:42", Limits: limits}}, Cost: 1500, Charge: charge.Force})
+	result, err := limiter.Decide(ctx, ratelimit.Call{Keys: []ratelimit.Key{{Name: "tokens:42", Limits: limits}}, Cost: 1500, Charge: charge.Force})
 	fmt.Println(result.Limited, result.Granted, result.ResetAfter.Round(time.Minute), err)
 	// Output: true 1500 1h30m0s <nil>
 }
 
 func ExampleCall_ban() {
 	ctx := context.Background()
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
-	limiter := ratelimit.New(client, ratelimit.Options{})
 	attempts := ratelimit.Limits{ratelimit.Rate(2, time.Minute)}
 	for range 4 {
 		result, err := limiter.Decide(ctx, ratelimit.Call{Keys: []ratelimit.Key{{Name: "login:7", Limits: attempts}}, Cost: 1, Ban: 15 * time.Minute})
@@ -201,9 +174,6 @@ func ExampleCall_ban() {
 // far more, so that a stranger who guesses does not lock its owner out.
 func ExampleCall_login() {
 	ctx := context.Background()
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
-	limiter := ratelimit.New(client, ratelimit.Options{})
 	attempt := ratelimit.Call{
 		Keys: []ratelimit.Key{
 			{Name: "{login:ann}:203.0.113.7", Limits: ratelimit.Limits{ratelimit.Rate(5, 15*time.Minute)}},
@@ -229,9 +199,6 @@ func ExampleCall_login() {
 
 func ExampleLimiter_Ban() {
 	ctx := context.Background()
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
-	limiter := ratelimit.New(client, ratelimit.Options{})
 	banned, err := limiter.Ban(ctx, "user:13", time.Hour)
 	fmt.Println(banned.Round(time.Minute), err)
 	banned, err = limiter.Ban(ctx, "user:13", 0) // lifts the ban
@@ -244,9 +211,6 @@ func ExampleLimiter_Ban() {
 func ExampleLimiter_Wait() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
-	limiter := ratelimit.New(client, ratelimit.Options{})
 
 	limits := ratelimit.Limits{ratelimit.Rate(20, time.Second).Burst(1)}
 	for range 3 { // one every 50 ms
@@ -262,9 +226,6 @@ func ExampleLimiter_Wait() {
 // A request that counts for a user and for the user's organisation: both are charged, or none.
 func ExampleCall_keys() {
 	ctx := context.Background()
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
-	limiter := ratelimit.New(client, ratelimit.Options{})
 	organisation := ratelimit.Key{Name: "{acme}", Limits: ratelimit.Limits{ratelimit.Rate(3, time.Hour)}}
 	for _, user := range []string{"{acme}:ann", "{acme}:bob"} {
 		keys := []ratelimit.Key{{Name: user, Limits: ratelimit.Limits{ratelimit.Rate(2, time.Hour)}}, organisation}
@@ -283,9 +244,6 @@ func ExampleCall_keys() {
 // A request goes to the first provider that has room.
 func ExampleCall_any() {
 	ctx := context.Background()
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
-	limiter := ratelimit.New(client, ratelimit.Options{})
 	perHour := ratelimit.Limits{ratelimit.Rate(1, time.Hour)}
 	providers := []ratelimit.Key{{Name: "{llm}:near", Limits: perHour}, {Name: "{llm}:far", Limits: perHour}}
 	for range 3 {
@@ -302,9 +260,6 @@ func ExampleCall_any() {
 // The admission again, before its slot lapses, keeps the slot and charges nothing. The settlement again changes nothing.
 func ExampleCall_settle() {
 	ctx := context.Background()
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
-	limiter := ratelimit.New(client, ratelimit.Options{})
 	perDay := ratelimit.Window(10_000, 24*time.Hour)
 	const estimate = 2000
 	admission := ratelimit.Call{ID: "req-81", Keys: []ratelimit.Key{
@@ -335,9 +290,6 @@ func ExampleCall_settle() {
 // before a denial is given back.
 func ExampleLimiter_Refund_acrossSlots() {
 	ctx := context.Background()
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	defer client.Close()
-	limiter := ratelimit.New(client, ratelimit.Options{})
 	keys := []ratelimit.Key{
 		{Name: "user:ann", Limits: ratelimit.Limits{ratelimit.Rate(5, time.Hour)}},
 		{Name: "acme", Limits: ratelimit.Limits{ratelimit.Rate(1, time.Hour)}},

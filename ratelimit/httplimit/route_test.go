@@ -138,36 +138,44 @@ func TestNoClientWritesTheKeyOfARoute(t *testing.T) {
 	}
 }
 
-func TestMistakesInRoutesPanic(t *testing.T) {
+func TestMistakesInTheProgramPanic(t *testing.T) {
 	t.Parallel()
-	limiter := deciderFunc(func(string, ratelimit.Limits) (ratelimit.Result, error) { return ratelimit.Result{}, nil })
 	key := func(*http.Request) string { return "k" }
 	good := ratelimit.Limits{ratelimit.Rate(1, day)}
+	bad := ratelimit.Limits{ratelimit.Rate(-1, day)}
+	routes := func(all ...httplimit.Route) httplimit.Options { return httplimit.Options{Key: key, Routes: all} }
+	for i, wrong := range []httplimit.Options{
+		{},
+		{Key: key},
+		{Limits: good},
+		{Limits: bad, Key: key},
+		{Limits: ratelimit.Limits{good[0].Named("täglich")}, Key: key},
+		{Limits: good, Key: key, And: []httplimit.Part{{Limits: good}}},
+		{Limits: good, Key: key, And: []httplimit.Part{{Limits: good, Key: key}}},
+		{Limits: good, Key: key, BanAfter: "10/1h"},
+		{Limits: good, Key: key, Ban: -day},
+		{Limits: good, Key: key, Ban: day, BanAfter: "often"},
+		{Key: key, LimitsFor: func(*http.Request) ratelimit.Limits { return good }},
+		{Limits: good, Routes: []httplimit.Route{{Pattern: "/a", Limits: good, Key: key}}},
+		{Routes: []httplimit.Route{{Pattern: "/a", Limits: good}}},
+		routes(httplimit.Route{Pattern: "/a"}),
+		routes(httplimit.Route{Limits: good}),
+		routes(httplimit.Route{Pattern: "/a", Limits: good}, httplimit.Route{Pattern: "/a", Limits: good}),
+		routes(httplimit.Route{Pattern: "/a", Limits: bad}),
+	} {
+		assert.Panics(t, func() { httplimit.New(allows{}, wrong) }, "%d", i)
+	}
+	fine := httplimit.Options{Limits: good, Key: key}
 	for i, wrong := range []func(){
-		func() {
-			httplimit.New(limiter, httplimit.Options{Key: key, Routes: []httplimit.Route{{Pattern: "/a"}}})
-		},
-		func() {
-			httplimit.New(limiter, httplimit.Options{Routes: []httplimit.Route{{Pattern: "/a", Limits: good}}})
-		},
-		func() {
-			httplimit.New(limiter, httplimit.Options{Key: key, Routes: []httplimit.Route{{Pattern: "", Limits: good}}})
-		},
-		func() {
-			httplimit.New(limiter, httplimit.Options{Key: key, Routes: []httplimit.Route{{Pattern: "/a", Limits: good}, {Pattern: "/a", Limits: good}}})
-		},
-		func() {
-			httplimit.New(limiter, httplimit.Options{Key: key, Routes: []httplimit.Route{{Pattern: "/a", Limits: ratelimit.Limits{ratelimit.Rate(-1, day)}}}})
-		},
-		func() {
-			httplimit.New(limiter, httplimit.Options{Key: key, LimitsFor: func(*http.Request) ratelimit.Limits { return good }})
-		},
-		func() {
-			httplimit.New(limiter, httplimit.Options{Limits: good, Routes: []httplimit.Route{{Pattern: "/a", Limits: good, Key: key}}})
-		},
-		func() {
-			httplimit.New(nil, httplimit.Options{Routes: []httplimit.Route{{Pattern: "/a", Limits: good, Key: key}}})
-		},
+		func() { httplimit.New(nil, fine) },
+		func() { httplimit.New((*ratelimit.Limiter)(nil), fine) },
+		func() { httplimit.New(nil, routes(httplimit.Route{Pattern: "/a", Limits: good})) },
+		func() { httplimit.New(allows{}, fine)(nil) },
+		func() { httplimit.NewConcurrency(allows{}, httplimit.ConcurrencyOptions{}) },
+		func() { httplimit.NewConcurrency(nil, httplimit.ConcurrencyOptions{Slots: 1, Key: key}) },
+		func() { httplimit.NewTransport(nil, httplimit.TransportOptions{Limits: good, Key: key}) },
+		func() { httplimit.NewTransport(allows{}, httplimit.TransportOptions{Limits: good}) },
+		func() { httplimit.NewTransport(allows{}, httplimit.TransportOptions{Key: key}) },
 	} {
 		assert.Panics(t, wrong, "%d", i)
 	}
