@@ -10,7 +10,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -186,47 +185,4 @@ func TestRequestsOfClientsThatLeftKeepTheirPlaces(t *testing.T) {
 		s.Resume()
 		await(t, "four requests were charged", func() bool { return g.asks(ask("shop", 0, "user="+user+" +0")) == "OK 6" })
 	}
-}
-
-// A file that is broken, in whatever way, changes no answer and never keeps the process from answering.
-func TestABrokenFileChangesNoAnswer(t *testing.T) {
-	t.Parallel()
-	g := start(t, server.Start(t).Addr(), basic)
-	var stop atomic.Bool
-	var wg sync.WaitGroup
-	for i := range 4 {
-		wg.Go(func() {
-			for n := 0; !stop.Load(); n++ {
-				user := fmt.Sprintf("user=%d-%d", i, n)
-				if got := g.asks(ask("shop", 0, user)); got != "OK 9" {
-					stop.Store(true)
-					t.Errorf("%s: %s", user, got)
-				}
-			}
-		})
-	}
-	bomb := "domain: shop\na0: &a0 [x, x]\n"
-	for i := range 40 {
-		bomb += fmt.Sprintf("a%d: &a%d [*a%d, *a%d]\n", i+1, i+1, i, i)
-	}
-	for what, text := range map[string]string{
-		"nothing":         "",
-		"half a file":     basic[:len(basic)/2] + "\n  [",
-		"bytes":           "\x00\xff\xfe\x01",
-		"a list":          "- a\n- b\n",
-		"aliases":         bomb,
-		"an alias cycle":  "domain: shop\ndescriptors: &d\n- key: a\n  descriptors: *d\n",
-		"deep nesting":    "domain: shop\ndescriptors: " + strings.Repeat("[", 20000),
-		"a tag":           "domain: shop\ndescriptors: !!binary x\n",
-		"another domain":  "domain: \"\"\n",
-		"a negative rate": "domain: shop\ndescriptors:\n- {key: user, rate_limit: {unit: year, requests_per_unit: -1}}\n",
-	} {
-		before := g.metric("ratelimit_service_config_load_error")
-		g.write("limits.yaml", text)
-		await(t, what+" is a mistake", func() bool { return g.metric("ratelimit_service_config_load_error") > before })
-	}
-	stop.Store(true)
-	wg.Wait()
-	g.write("limits.yaml", strings.Replace(basic, "requests_per_unit: 10}", "requests_per_unit: 12}", 1))
-	await(t, "a good file is read", func() bool { return g.asks(ask("shop", 0, "user=last +0")) == "OK 12" })
 }

@@ -115,25 +115,6 @@ func TestRedisIsDown(t *testing.T) {
 	}
 }
 
-// While one node of a cluster is out, requests for the others are decided: proxies should come here.
-func TestOneNodeOfAClusterIsNotAll(t *testing.T) {
-	t.Parallel()
-	c := topology.StartCluster(t)
-	g := start(t, c.Nodes[0].Addr(), basic, "REDIS_TYPE=CLUSTER", "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION=true", "REDIS_TIMEOUT=1s")
-	g.awaitReady(true, "at the start")
-	c.Nodes[1].Kill()
-	await(t, "a breaker is open", func() bool {
-		for i := range 40 {
-			_ = g.asks(ask("shop", 0, "user="+strconv.Itoa(i)))
-		}
-		return g.metric("throttle_gateway_redis_out") == 1
-	})
-	for range 20 {
-		byHTTP, byGRPC := g.ready()
-		require.True(t, byHTTP && byGRPC, "other nodes decide")
-	}
-}
-
 // Whatever keeps Redis from deciding is an outage, for which the domain has a policy, and the log says at the start what is wrong.
 func TestWhateverKeepsRedisFromDecidingIsAnOutage(t *testing.T) {
 	t.Parallel()
@@ -176,25 +157,13 @@ func TestWhateverKeepsRedisFromDecidingIsAnOutage(t *testing.T) {
 	}
 }
 
-// A password that changes while the gateway runs is an outage as well, and ends when the old one holds again.
-func TestAPasswordThatChangesIsAnOutage(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	s.MustDo("ACL", "SETUSER", "gateway", "on", ">secret", "~*", "+cl.limit", "+cl.mlimit", "+cl.refund")
-	g := start(t, s.Addr(), "redis_down: closed"+basic, "REDIS_AUTH=gateway:secret")
-	require.Equal(t, "OK 9", g.asks(ask("shop", 0, "user=1")))
-	s.MustDo("ACL", "SETUSER", "gateway", "resetpass", ">other")
-	s.MustDo("CLIENT", "KILL", "USER", "gateway")
-	require.Equal(t, "OVER -!", g.asks(ask("shop", 0, "user=1")))
-	s.MustDo("ACL", "SETUSER", "gateway", "resetpass", ">secret")
-	await(t, "Redis decides again", func() bool { return strings.HasPrefix(g.asks(ask("shop", 0, "path=/")), "OK") })
-}
-
-// The outage of a master ends when its replica has taken over, which nobody who asks the old one would learn of.
+// While one master of a cluster is out, requests for the others are decided: proxies should come here. Its outage ends when its replica has
+// taken over, which nobody who asks the old one would learn of.
 func TestAnOutageEndsWhenAReplicaTakesOver(t *testing.T) {
 	t.Parallel()
 	c := topology.StartCluster(t)
-	g := start(t, c.Nodes[0].Addr(), basic, "REDIS_TYPE=CLUSTER", "REDIS_TIMEOUT=1s")
+	g := start(t, c.Nodes[0].Addr(), basic, "REDIS_TYPE=CLUSTER", "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION=true", "REDIS_TIMEOUT=1s")
+	g.awaitReady(true, "at the start")
 	master := c.Masters()[1]
 	replica := c.ReplicaOf(master)
 	master.Kill()
@@ -204,6 +173,10 @@ func TestAnOutageEndsWhenAReplicaTakesOver(t *testing.T) {
 		_ = g.asks(ask("shop", 0, "user="+strconv.Itoa(asked)))
 		return g.metric("throttle_gateway_redis_out") == 1
 	})
+	for range 20 {
+		byHTTP, byGRPC := g.ready()
+		require.True(t, byHTTP && byGRPC, "other nodes decide")
+	}
 	replica.MustDo("CLUSTER", "FAILOVER", "TAKEOVER")
 	await(t, "no breaker is open", func() bool { return g.metric("throttle_gateway_redis_out") == 0 })
 	for i := range 40 {

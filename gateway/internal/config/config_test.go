@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -281,6 +282,13 @@ routes:
 func FuzzFile(f *testing.F) {
 	f.Add("domain: d\ndescriptors:\n- key: a\n  value: 'x*'\n  rate_limit: {unit: day, requests_per_unit: 3}\n  limits: [RATE 5/s]\n", "a=x")
 	f.Add("domain: d\na: &a {<<: *a}\n", "")
+	bomb := "domain: d\na0: &a0 [x, x]\n"
+	for i := range 40 {
+		bomb += fmt.Sprintf("a%d: &a%d [*a%d, *a%d]\n", i+1, i+1, i, i)
+	}
+	f.Add(bomb, "")
+	f.Add("domain: d\ndescriptors: "+strings.Repeat("[", 20000), "")
+	f.Add("domain: d\ndescriptors: !!binary x\n", "")
 	f.Add("domain: d\ndescriptors: &a [{key: a, descriptors: *a}]\n", "a=a a=a")
 	f.Fuzz(func(t *testing.T, text, descriptor string) {
 		r := &reader{file: "f"}
