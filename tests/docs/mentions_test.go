@@ -170,24 +170,6 @@ func TestEachPromiseNamesWhatShowsIt(t *testing.T) {
 	assert.Greater(t, rows, 80)
 }
 
-// The page of the bridge names each of its files once.
-func TestThePageOfTheBridgeNamesItsFiles(t *testing.T) {
-	t.Parallel()
-	source, err := os.ReadFile(filepath.Join(rootDir(t), "module/README.md"))
-	require.NoError(t, err)
-	files, err := os.ReadDir(filepath.Join(rootDir(t), "module"))
-	require.NoError(t, err)
-	for _, f := range files {
-		name := f.Name()
-		if f.IsDir() {
-			name += "/"
-		}
-		if ext := filepath.Ext(name); f.IsDir() || ext == ".c" || ext == ".h" || ext == ".go" && !strings.HasSuffix(name, "_test.go") {
-			assert.Equal(t, 1, strings.Count(string(source), "`"+name+"`"), name)
-		}
-	}
-}
-
 var makeTarget = regexp.MustCompile("(?m)(?:^|`|\\s&& )make ([a-z][a-z0-9-]*)")
 
 func TestTargetsThatPagesMakeExist(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/kit"
 	"redis-throttle/tests/server"
 )
 
@@ -90,22 +90,9 @@ func TestDashboardAsksForNumbersThatThereAre(t *testing.T) {
 	assert.Positive(t, asked)
 }
 
-// fetched is where scripts/fetch-program finds a program or puts it.
-func fetched(t *testing.T, program string) string {
-	t.Helper()
-	if path, err := exec.LookPath(program); err == nil {
-		return path
-	}
-	path := filepath.Join(rootDir(t), "build/programs", program)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("%s is not there; scripts/setup full fetches it", program)
-	}
-	return path
-}
-
 func TestAlertsAreWhatTheirUnitTestsSay(t *testing.T) {
 	t.Parallel()
-	program := fetched(t, "promtool")
+	program := kit.Program(t, "promtool")
 	for _, args := range [][]string{{"check", "config", "prometheus.yml"}, {"test", "rules", "alerts_test.yml"}} {
 		cmd := exec.Command(program, args...)
 		cmd.Dir = filepath.Join(rootDir(t), "docs/prometheus")
@@ -154,26 +141,23 @@ func hasKey(values map[string]string, isPattern bool, key string) bool {
 
 func TestExporterRunsTheScript(t *testing.T) {
 	t.Parallel()
-	program := fetched(t, "prometheus-redis-exporter")
+	program := kit.Program(t, "prometheus-redis-exporter")
 	s := server.Start(t)
 	s.MustDo("CL.LIMIT", "k", "RATE", "1/h")
 	s.MustDo("CL.LIMIT", "k", "RATE", "1/h")
 	s.MustDo("CL.MLIMIT", "2", "{k}:1", "{k}:2", "RATE", "1/h", "COST", "0")
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	address := listener.Addr().String()
-	require.NoError(t, listener.Close())
-	cmd := exec.Command(program, "-redis.addr", "redis://"+s.Addr(), "-script", "docs/prometheus/throttle.lua",
+	address := fmt.Sprintf("127.0.0.1:%d", server.FreePort(t))
+	kit.Serve(t, program, "-redis.addr", "redis://"+s.Addr(), "-script", filepath.Join(rootDir(t), "docs/prometheus/throttle.lua"),
 		"-web.listen-address", address)
-	cmd.Dir = rootDir(t)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // fails only when it has ended
-		_ = cmd.Wait()
-	})
 	var metrics string
 	require.Eventually(t, func() bool {
-		metrics, err = get(fmt.Sprintf("http://%s/metrics", address))
+		response, err := http.Get("http://" + address + "/metrics")
+		if err != nil {
+			return false
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		metrics = string(body)
 		return err == nil && strings.Contains(metrics, "redis_up 1")
 	}, patience, 50*time.Millisecond)
 	for _, metric := range []string{
@@ -189,14 +173,4 @@ func TestExporterRunsTheScript(t *testing.T) {
 	} {
 		assert.True(t, regexp.MustCompile("(?m)^"+metric).MatchString(metrics), metric)
 	}
-}
-
-func get(url string) (string, error) {
-	response, err := http.Get(url)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	return string(body), err
 }

@@ -126,17 +126,13 @@ func prose(t testing.TB, root string) map[string][]string {
 			all[name] = paragraphsOfMarkdown(source)
 		case strings.HasSuffix(path, ".go"):
 			all[name] = paragraphsOfGo(t, path, source)
-		case slices.Contains([]string{".c", ".h", ".pml"}, filepath.Ext(path)):
-			all[name] = paragraphsOfLines(linesOfC, source)
-		case slices.Contains([]string{".ts", ".mts", ".mjs", ".js"}, filepath.Ext(path)):
+		case slices.Contains([]string{".c", ".h", ".pml", ".ts", ".mts", ".mjs", ".js"}, filepath.Ext(path)):
 			all[name] = paragraphsOfLines(linesOfC, source)
 		case filepath.Ext(path) == ".py":
 			all[name] = paragraphsOfLines(linesOfPython, source)
-		case slices.Contains([]string{".yaml", ".yml", ".toml"}, filepath.Ext(path)):
-			all[name] = paragraphsOfLines(linesOfShell, source)
 		case filepath.Ext(path) == ".lua":
 			all[name] = paragraphsOfLines(linesOfLua, source)
-		case bytes.HasPrefix(source, []byte("#!")) || filepath.Ext(path) == ".sh":
+		case slices.Contains([]string{".yaml", ".yml", ".toml", ".sh"}, filepath.Ext(path)) || bytes.HasPrefix(source, []byte("#!")):
 			all[name] = paragraphsOfLines(linesOfShell, source)
 		}
 		return nil
