@@ -59,7 +59,7 @@ func settleBoth(t *testing.T, r *rand.Rand, k *key, model *reference, named []sp
 	for i := range named {
 		difference := r.Int64N(2*taken) - taken
 		of.Terms, of.Used = append(of.Terms, naive.Terms{Take: taken, HasTake: true}), append(of.Used, taken+difference)
-		named[i] = named[i].taking(difference)
+		named[i] = take(named[i], difference)
 	}
 	slots := naive.Group{Leases: &naive.Leases{}}
 	slots.Leases.Lease(now, 1, time.Hour, "id")

@@ -76,42 +76,6 @@ func TestAppendFollowsWhatIsThere(t *testing.T) {
 	assert.Equal(t, "before"+string(k.value), string(k.s.Append([]byte("before"))))
 }
 
-func TestParseTAT(t *testing.T) {
-	for _, tt := range []struct {
-		text string
-		want uint64
-		ok   bool
-	}{
-		{"0", 0, true},
-		{"1", 1, true},
-		{"1700000000000000000", 1_700_000_000_000_000_000, true},
-		{"9223372036854775808", 1 << 63, true},
-		{"18446744073709551615", math.MaxUint64, true},
-		{"18446744073709551616", 0, false},
-		{"18446744073709551620", 0, false},
-		{"99999999999999999999", 0, false},
-		{"111111111111111111111", 0, false},
-		{"", 0, false},
-		{"00", 0, false},
-		{"01", 0, false},
-		{"-1", 0, false},
-		{"+1", 0, false},
-		{" 1", 0, false},
-		{"1 ", 0, false},
-		{"1.0", 0, false},
-		{"1e3", 0, false},
-		{"1\x00", 0, false},
-		{":", 0, false},
-		{"/", 0, false},
-	} {
-		got, ok := stack.ParseTAT([]byte(tt.text))
-		assert.Equal(t, tt.ok, ok, "%q", tt.text)
-		if ok {
-			assert.Equal(t, tt.want, got, "%q", tt.text)
-		}
-	}
-}
-
 func TestDecodeRefusesWhatWasNeverWritten(t *testing.T) {
 	const rate8, window11 = "01 00ca9a3b00000000 0800 0807060504030201", "02 00ca9a3b00000000 0b00 01 01 01 0807060504030201"
 	const untouched = "01 00ca9a3b00000000 0000"

@@ -72,6 +72,7 @@ const (
 	second = int64(time.Second)
 	minute = 60 * second
 	hour   = 60 * minute
+	day    = 24 * hour
 	start  = int64(1_700_000_040) * second // a multiple of a minute
 )
 

@@ -23,11 +23,6 @@ type spec struct {
 	calendar                  *civil.Windows
 }
 
-// isOf says whether two limits share a state.
-func (s spec) isOf(other spec) bool {
-	return s.kind == other.kind && s.periodNs == other.periodNs && s.calendar == other.calendar
-}
-
 // plain is the limit without what a call says of it.
 func (s spec) plain() spec {
 	s.terms = stack.Terms{}

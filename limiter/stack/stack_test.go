@@ -143,3 +143,29 @@ func TestRatesAreTheWholeStateOfAStackOfRates(t *testing.T) {
 	assert.False(t, k.s.FullWith(rates, atNs-1), "a full bucket, and one that lacks a nanosecond")
 	assert.True(t, k.s.FullWith(rates, atNs))
 }
+
+// Of windows of the calendar that number their windows alike, the one goes that was not named for longest.
+func TestWhichWindowOfTheCalendarGoesFirst(t *testing.T) {
+	day, otherDay, week, month := in(calendars[0], 3), in(calendars[1], 3), in(calendars[3], 3), in(calendars[5], 3)
+	six := []spec{first(5, 2*hour), first(5, 3*hour), first(5, 4*hour), first(5, 5*hour), first(5, 6*hour), first(5, 7*hour)}
+	for _, tt := range []struct {
+		named []spec
+		stay  []bool
+	}{
+		{[]spec{day, week, month}, []bool{false, true, true}},
+		{[]spec{month, week, day}, []bool{true, true, false}},
+		{[]spec{week, day, month}, []bool{true, false, true}},
+		{[]spec{day, otherDay, month}, []bool{false, true, true}},
+		{[]spec{otherDay, month, day}, []bool{false, true, true}},
+	} {
+		k := key{t: t}
+		for _, s := range tt.named {
+			require.False(t, k.take(limits(t, s), cost(1), start).Limited)
+		}
+		require.False(t, k.take(limits(t, six...), cost(1), start).Limited)
+		for i, s := range tt.named {
+			remaining := map[bool]int64{true: 2, false: 3}[tt.stay[i]]
+			assert.Equal(t, remaining, k.peek(limits(t, s), 0, start).Remaining, "%d of %+v", i, tt.named)
+		}
+	}
+}
