@@ -3,6 +3,7 @@ package cached_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -10,9 +11,20 @@ import (
 	"redis-throttle/ratelimit/cached"
 )
 
+// denying is a server that denies everything for a month.
+type denying struct{}
+
+func (denying) Decide(context.Context, ratelimit.Call) (ratelimit.Result, error) {
+	return ratelimit.Result{Limited: true, RetryAfter: 30 * 24 * time.Hour, By: "server"}, nil
+}
+
+func callOn(key string) ratelimit.Call {
+	return ratelimit.Call{Keys: []ratelimit.Key{{Name: key, Limits: ratelimit.Limits{ratelimit.FixedMonths(1, 1)}}}, Cost: 1}
+}
+
 // hit asks for what is remembered.
 func hit(t testing.TB) func() {
-	c, call, ctx := cached.New(&denying{}, cached.Options{}), callOn("user:42", 1), t.Context()
+	c, call, ctx := cached.New(denying{}, cached.Options{}), callOn("user:42"), t.Context()
 	return func() {
 		if result, err := c.Decide(ctx, call); err != nil || !result.Limited {
 			t.Fatal(result, err)
@@ -41,7 +53,7 @@ func (allowing) Decide(context.Context, ratelimit.Call) (ratelimit.Result, error
 
 // A call that nobody has denied goes on, which is what most calls do.
 func BenchmarkMiss(b *testing.B) {
-	c, call, ctx := cached.New(allowing{}, cached.Options{}), callOn("user:42", 1), b.Context()
+	c, call, ctx := cached.New(allowing{}, cached.Options{}), callOn("user:42"), b.Context()
 	b.ReportAllocs()
 	for b.Loop() {
 		if result, err := c.Decide(ctx, call); err != nil || result.Limited {

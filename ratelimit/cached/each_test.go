@@ -28,7 +28,7 @@ func TestEachLimitOfARememberedDenialIsCountedDown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := cached.New(denyingEach{}, cached.Options{})
-		call := callOn("k", 1)
+		call := callOn("k")
 		call.Each = true
 		for _, want := range []time.Duration{8 * time.Second, 5 * time.Second, 3 * time.Second} {
 			result, err := c.Decide(t.Context(), call)
@@ -57,8 +57,8 @@ func (denyingSecond) Decide(_ context.Context, c ratelimit.Call) (ratelimit.Resu
 func TestARememberedDenialNamesItsKeys(t *testing.T) {
 	t.Parallel()
 	c := cached.New(denyingSecond{}, cached.Options{})
-	call := callOn("a", 1)
-	call.Keys, call.Each = append(call.Keys, callOn("b", 1).Keys...), true
+	call := callOn("a")
+	call.Keys, call.Each = append(call.Keys, callOn("b").Keys...), true
 	var results []ratelimit.Result
 	for range 3 {
 		result, err := c.Decide(t.Context(), call)
@@ -70,19 +70,4 @@ func TestARememberedDenialNamesItsKeys(t *testing.T) {
 		assert.Equal(t, []string{"b", "a"}, []string{result.Key, result.ShadowKey}, i)
 		assert.Equal(t, []string{"a", "b"}, []string{result.Each[0].Key, result.Each[1].Key}, i)
 	}
-}
-
-// A key that was reset has its whole limit again.
-func TestAResetForgetsDenials(t *testing.T) {
-	t.Parallel()
-	c := cached.New(denyingEach{}, cached.Options{})
-	var by []string
-	for _, call := range []ratelimit.Call{
-		callOn("k", 1), callOn("k", 1), {Verb: ratelimit.VerbReset, Keys: []ratelimit.Key{{Name: "k"}}}, callOn("k", 1),
-	} {
-		result, err := c.Decide(t.Context(), call)
-		require.NoError(t, err)
-		by = append(by, result.By)
-	}
-	assert.Equal(t, []string{"server", "cache", "server", "server"}, by)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/internal/chance"
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/batched"
 	"redis-throttle/ratelimit/cached"
@@ -63,6 +64,45 @@ func TestWhatCachedNeverRemembers(t *testing.T) {
 			result, _ := layer.Decide(t.Context(), c.call)
 			assert.NotEqual(t, "cache", result.By, name)
 		}
+	}
+}
+
+// What Cached denies the server would deny, too, and a caller that waits as told gets through. All times are whole milliseconds, as in replies.
+func TestCachedIsAsStrictAsTheServer(t *testing.T) {
+	t.Parallel()
+	random := chance.New(t)
+	for _, limits := range []ratelimit.Limits{
+		{ratelimit.Rate(50, time.Second).Burst(3)},
+		{ratelimit.Window(5, 100*time.Millisecond)},
+		{ratelimit.Fixed(5, 100*time.Millisecond), ratelimit.Rate(100, time.Second)},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := ratelimittest.New(t)
+			cached, remembered := cached.New(l, cached.Options{Denials: 10}), 0
+			for range 5000 {
+				time.Sleep(time.Duration(random.IntN(4)) * time.Millisecond)
+				call := calls.On("k", limits, calls.Cost(1+random.Int64N(3)))
+				ask := func() ratelimit.Result {
+					l.Next(1).Slow(time.Duration(random.IntN(5)) * time.Millisecond)
+					defer l.Heal()
+					return calls.Ask(t, cached, call)
+				}
+				switch result := ask(); {
+				case result.By == "cache":
+					remembered++
+					told := calls.Ask(t, l, call)
+					require.True(t, told.Limited, "%v, retry after %v", limits, result.RetryAfter)
+					require.Less(t, result.RetryAfter, told.RetryAfter+5*time.Millisecond, limits)
+				case result.Limited && random.IntN(5) == 0:
+					if result = ask(); result.Limited { // from the cache, unless it was over
+						time.Sleep(result.RetryAfter)
+						result = ask()
+					}
+					require.False(t, result.Limited, "%v, after waiting as told: %+v", limits, result)
+				}
+			}
+			assert.Greater(t, remembered, 500, limits)
+		})
 	}
 }
 
