@@ -126,29 +126,48 @@ func TestAShadowThatWasNotChargedIsNotSettled(t *testing.T) {
 	}
 }
 
-// A slot that somebody else may have is an error at the end of the work, whatever the work returns.
-func TestWorkUnderAnAdmissionLearnsThatItIsLost(t *testing.T) {
+// A slot that somebody else may have is an error at the end of the work, whatever the work returns. Without a slot nothing is done.
+func TestWorkLearnsThatItsSlotIsLost(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
-	for rule, c := range map[string]struct {
-		renewal, settlement step
-		ctx                 error
-	}{
-		"as soon as a renewal says so": {lapsed, lapsed, leases.ErrLost},
-		"when it settles":              {settled, lapsed, nil},
+	for kind, do := range map[string]func(ctx context.Context, s *script, work func(context.Context) error) error{
+		"lease": func(ctx context.Context, s *script, work func(context.Context) error) error {
+			return leases.Do(ctx, s, leases.Options{Key: "k", Slots: 1, TTL: time.Minute}, work)
+		},
+		"admission": func(ctx context.Context, s *script, work func(context.Context) error) error {
+			return leases.DoAdmitted(ctx, s, prompt(""), func(ctx context.Context, _ *leases.Admission) error { return work(ctx) })
+		},
 	} {
-		for _, result := range []error{nil, broken} {
-			synctest.Test(t, func(t *testing.T) {
-				s := &script{answers: map[ratelimit.Verb][]step{ratelimit.VerbLimit: {admitted}, ratelimit.VerbRenew: {c.renewal}, ratelimit.VerbSettle: {c.settlement}}}
-				err := leases.DoAdmitted(t.Context(), s, prompt(""), func(ctx context.Context, a *leases.Admission) error {
-					time.Sleep(2 * time.Minute)
-					assert.Equal(t, c.ctx, context.Cause(ctx), rule)
-					return result
+		for _, c := range []struct {
+			renewal, end step
+			cause        error // why the context of the work has ended
+			lost         bool
+		}{
+			{settled, settled, nil, false},
+			{lapsed, lapsed, leases.ErrLost, true},
+			{lapsed, settled, leases.ErrLost, true},
+			{settled, lapsed, nil, kind == "admission"}, // which tells when it is settled
+		} {
+			for _, result := range []error{nil, broken, leases.ErrLost} {
+				synctest.Test(t, func(t *testing.T) {
+					s := &script{answers: map[ratelimit.Verb][]step{
+						ratelimit.VerbLease: {settled}, ratelimit.VerbLimit: {admitted}, ratelimit.VerbRenew: {c.renewal},
+						ratelimit.VerbRelease: {c.end}, ratelimit.VerbSettle: {c.end},
+					}}
+					err := do(t.Context(), s, func(ctx context.Context) error {
+						time.Sleep(2 * time.Minute)
+						assert.Equal(t, c.cause, context.Cause(ctx), kind)
+						return result
+					})
+					assert.Equal(t, c.lost || errors.Is(result, leases.ErrLost), errors.Is(err, leases.ErrLost), "%s: %v", kind, err)
+					assert.Equal(t, errors.Is(result, broken), errors.Is(err, broken), kind)
+					assert.Equal(t, c.lost || result != nil, err != nil, kind)
+					assert.Len(t, append(s.of(ratelimit.VerbRelease), s.of(ratelimit.VerbSettle)...), 1, kind)
 				})
-				require.ErrorIs(t, err, leases.ErrLost, rule)
-				assert.Equal(t, result != nil, errors.Is(err, broken), rule)
-			})
+			}
 		}
+		s := &script{answers: map[ratelimit.Verb][]step{ratelimit.VerbLease: {lapsed}, ratelimit.VerbLimit: {lapsed}}}
+		require.ErrorIs(t, do(t.Context(), s, func(context.Context) error { return io.EOF }), ratelimit.ErrLimited, kind)
 	}
 }
 
@@ -237,7 +256,4 @@ func TestWhatIsNoAdmissionIsRefused(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		assert.Empty(t, s.calls, want)
 	}
-	s := &script{answers: map[ratelimit.Verb][]step{ratelimit.VerbLimit: {lapsed}}}
-	err := leases.DoAdmitted(t.Context(), s, prompt(""), func(context.Context, *leases.Admission) error { return io.EOF })
-	require.ErrorIs(t, err, ratelimit.ErrLimited, "nothing is done")
 }
