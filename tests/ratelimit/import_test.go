@@ -19,20 +19,19 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// A program in an empty folder beside a copy of the project imports all packages of the client, as the README says, together
-// with a library that module/ replaces by an empty one.
-func TestEveryPackageCanBeImportedAsTheReadmeSays(t *testing.T) {
-	t.Parallel()
+// appOfTheReadme is an empty folder beside a copy of the project, with the workspace of the README, and sh runs commands in a folder.
+func appOfTheReadme(t *testing.T) (root, app string, sh func(dir, command string) string) {
+	t.Helper()
 	size.NeedsFull(t)
 	root, err := server.RepositoryRoot()
 	require.NoError(t, err)
 	folder := t.TempDir()
 	require.NoError(t, os.Symlink(root, filepath.Join(folder, "redis-throttle")))
-	app := filepath.Join(folder, "app")
+	app = filepath.Join(folder, "app")
 	require.NoError(t, os.Mkdir(app, 0o755))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	sh := func(dir, command string) string {
+	t.Cleanup(cancel)
+	sh = func(dir, command string) string {
 		t.Helper()
 		cmd := exec.CommandContext(ctx, "bash", "-ec", command)
 		cmd.Dir = dir
@@ -41,12 +40,17 @@ func TestEveryPackageCanBeImportedAsTheReadmeSays(t *testing.T) {
 		require.NoError(t, err, "%s\n%s", command, printed)
 		return strings.TrimSpace(string(printed))
 	}
+	sh(app, "go mod init example.com/app\n"+installOfTheReadme(t, root))
+	return root, app, sh
+}
 
+// A program imports all packages of the client, as the README says, together with a library that module/ replaces by an empty one.
+func TestEveryPackageCanBeImportedAsTheReadmeSays(t *testing.T) {
+	t.Parallel()
+	root, app, sh := appOfTheReadme(t)
 	packages, modules := packagesOfTheClient(t, root)
 	require.Contains(t, packages, "redis-throttle/ratelimit/guard")
 	require.Contains(t, modules, "ratelimit/grpclimit")
-	sh(app, "go mod init example.com/app")
-	sh(app, installOfTheReadme(t, root))
 	for _, module := range modules {
 		sh(app, "go work use ../redis-throttle/"+module) // it does no harm when it is there
 	}
@@ -70,21 +74,9 @@ func TestEveryPackageCanBeImportedAsTheReadmeSays(t *testing.T) {
 // The workspace of README can be vendored: no package of its modules needs, not even for its tests, a module of the project that is not there.
 func TestTheWorkspaceOfTheReadmeCanBeVendored(t *testing.T) {
 	t.Parallel()
-	size.NeedsFull(t)
-	root, err := server.RepositoryRoot()
-	require.NoError(t, err)
-	folder := t.TempDir()
-	require.NoError(t, os.Symlink(root, filepath.Join(folder, "redis-throttle")))
-	app := filepath.Join(folder, "app")
-	require.NoError(t, os.Mkdir(app, 0o755))
+	_, app, sh := appOfTheReadme(t)
 	require.NoError(t, os.WriteFile(filepath.Join(app, "main.go"), []byte("package main\n\nimport _ \"redis-throttle/ratelimit/guard\"\n\nfunc main() { println(1) }\n"), 0o644))
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "bash", "-ec", "go mod init example.com/app\n"+installOfTheReadme(t, root)+"\ngo work vendor && go run -mod=vendor .")
-	cmd.Dir = app
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GOWORK=") || strings.HasPrefix(v, "GOFLAGS=") })
-	printed, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", printed)
+	sh(app, "go work vendor && go run -mod=vendor .")
 	assert.DirExists(t, filepath.Join(app, "vendor", "github.com", "redis", "go-redis"))
 }
 

@@ -117,3 +117,21 @@ func TestRequestOfAClientThatLeftIsNotLetThrough(t *testing.T) {
 }
 
 func everybody(*http.Request) string { return "everybody" }
+
+// A password that was changed is no outage, in which requests may be let through: not when a cluster is asked for its nodes, nor Sentinels
+// for a master.
+func TestALoginThatIsRefusedIsAMistakeOnEveryClient(t *testing.T) {
+	t.Parallel()
+	rotated := server.Start(t, server.Password("new"))
+	addrs := []string{rotated.Addr()}
+	for name, client := range map[string]redis.UniversalClient{
+		"server":    redis.NewClient(&redis.Options{Addr: addrs[0], Password: "old"}),
+		"cluster":   redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, Password: "old"}),
+		"Sentinels": redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: addrs, SentinelPassword: "old"}),
+	} {
+		_, err := byModule(client).Limit(t.Context(), "k", ratelimit.Limits{ratelimit.Rate(1, day)}, 1)
+		require.ErrorContains(t, err, "WRONGPASS", name)
+		assert.False(t, ratelimit.IsOutage(err) || ratelimit.IsOverload(err), "%s: %v", name, err)
+		assert.NoError(t, client.Close())
+	}
+}

@@ -95,6 +95,34 @@ func TestMiddlewareOnSeveralKeys(t *testing.T) {
 	assert.EqualValues(t, 1, left.Remaining, "all or nothing")
 }
 
+// A middleware inside of another adds its fields to those of the outer one. It leaves the path values to the handler.
+func TestMiddlewareInsideOfAnother(t *testing.T) {
+	t.Parallel()
+	l := ratelimittest.New(t)
+	options := func(policy string, o httplimit.Options) httplimit.Options {
+		o.Key = func(*http.Request) string { return policy }
+		o.XRateLimit = httplimit.XRateLimitSeconds
+		return o
+	}
+	outer := httplimit.New(l, options("address", httplimit.Options{Limits: ratelimit.Limits{ratelimit.Rate(6, day).Named("address")}}))
+	inner := httplimit.New(l, options("order", httplimit.Options{
+		Routes: []httplimit.Route{{Pattern: "/orders/{id}", Limits: ratelimit.Limits{ratelimit.Rate(1, day).Named("orders")}}},
+	}))
+	mux := http.NewServeMux()
+	mux.HandleFunc("/orders/{number}", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.PathValue("number")+r.PathValue("id"))
+	})
+	for _, status := range []int{http.StatusOK, http.StatusTooManyRequests} {
+		w := httptest.NewRecorder()
+		outer(inner(mux)).ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/orders/17", nil))
+		assert.Equal(t, status, w.Code)
+		assert.Equal(t, status == http.StatusOK, w.Body.String() == "17", w.Body)
+		assert.Equal(t, []string{`"address";q=6;w=86400`, `"orders";q=1;w=86400`}, w.Header().Values("RateLimit-Policy"))
+		assert.Len(t, w.Header().Values("RateLimit"), 2)
+		assert.Equal(t, "0", w.Header().Get("X-RateLimit-Remaining"), "that of the limit with fewer units left")
+	}
+}
+
 // At most two requests of a tenant at a time. A response does not wait until its slot is given back.
 func TestAResponseDoesNotWaitForItsSlotToBeGivenBack(t *testing.T) {
 	t.Parallel()
