@@ -63,6 +63,7 @@ func TestNoCommandAllocates(t *testing.T) {
 		"a strict stack":   decide(Limit, taken, "k RATE 5/s BURST 10 RATE 100000/h WINDOW 100/m FIXED 9/d COST 7 STRICT"),
 		"beside others":    decide(Limit, taken, "k RATE 7/s BURST 10"),
 		"a syntax error":   decide(Limit, "", "k RATE 5/s BURST 10 RATTE"),
+		"a crowded window": decide(Limit, crowdedWindow(t), "k WINDOW 100/m"),
 		"a bad value":      decide(Limit, "bar", "k RATE 5/s"),
 		"too many limits":  decide(Limit, "", "k"+strings.Repeat(" FIXED 1/s", 9)),
 		"a long bad word":  decide(Limit, "", "k "+strings.Repeat("x", 10_000)),
@@ -96,20 +97,25 @@ func allocsOf(command *Command, c *Call) float64 {
 	})
 }
 
-func BenchmarkLimit(b *testing.B) {
-	window := valueAfter(b, "k WINDOW 100/m")
+// crowdedWindow is a value with more units taken, each at its own instant, than are remembered apart.
+func crowdedWindow(t testing.TB) (value string) {
+	value = valueAfter(t, "k WINDOW 100/m")
 	for i := range 80 {
-		c := decide(Limit, window, "k WINDOW 100/m")
+		c := decide(Limit, value, "k WINDOW 100/m")
 		c.NowNs += int64(i) * 10 * ms
 		c.Run(Limit)
-		window = string(c.NewValue)
+		value = string(c.NewValue)
 	}
+	return value
+}
+
+func BenchmarkLimit(b *testing.B) {
 	for name, c := range map[string]*Call{
 		"one rate":   decide(Limit, tatIn(0), "user:12345 RATE 5/s BURST 16"),
 		"denied":     decide(Limit, tatIn(nsPerSecond), "user:12345 RATE 5/s"),
 		"three":      decide(Limit, valueAfter(b, "k RATE 5/s RATE 100/m RATE 1000/h"), "user:12345 RATE 5/s RATE 100/m RATE 1000/h"),
 		"three EACH": decide(Limit, valueAfter(b, "k RATE 5/s RATE 100/m RATE 1000/h"), "user:12345 RATE 5/s RATE 100/m RATE 1000/h EACH"),
-		"window 100": decide(Limit, window, "user:12345 WINDOW 100/m"),
+		"window 100": decide(Limit, crowdedWindow(b), "user:12345 WINDOW 100/m"),
 		"fixed":      decide(Limit, valueAfter(b, "k FIXED 100/m"), "user:12345 FIXED 100/m"),
 	} {
 		c.NowNs += nsPerSecond

@@ -126,9 +126,6 @@ func TestNoIntervalHoldsMoreThanCount(t *testing.T) {
 			assert.Greater(t, full, runs/4, "traffic too light to show anything")
 		})
 	}
-}
-
-func TestNoIntervalHoldsMoreThanCountShrinkable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		setBacks, strict := rapid.Bool().Draw(t, "set backs"), rapid.Bool().Draw(t, "strict")
 		limit, log := observe(t, chance.FromRapid(t), 100, setBacks, strict)

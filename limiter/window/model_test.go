@@ -205,13 +205,17 @@ func run(t require.TestingT, pick chance.Draw, steps int) {
 			}
 		case op < 26:
 			p.chargeAndRefund(quantity)
-		case op < 27:
+		case op == 26:
 			p.setCount(tr.maxCount-pick.OfAnyMagnitude("count lowered by", 0, tr.maxCount-1), period(p.limit))
-		case op < 28 && strict && quantity > 0:
-			p.equal(p.model.ChargeDenied(p.now, quantity, 0), p.state.ChargeDenied(p.now, quantity, 0), "charged when denied")
-		case op < 28: // denied
+		case op < 29 && strict && quantity > 0:
+			spare := pick.OfAnyMagnitude("spare", 0, tr.maxCount)
+			p.equal(p.model.ChargeDenied(p.now, quantity, spare), p.state.ChargeDenied(p.now, quantity, spare), "charged when denied")
+		case op == 27 && quantity > 0:
+			p.state.Force(p.now, quantity)
+			p.model.Charge(p.now, quantity, 0)
+		case op < 29: // denied
 			require.Equal(t, p.model.BringTo(p.now), p.state.BringTo(p.now))
-		case op < 30:
+		case op == 29:
 			p.keepsItsWord(quantity)
 		default:
 			p.reload()
@@ -246,8 +250,5 @@ func TestItEqualsTheModel(t *testing.T) {
 	for range steps() / 5000 {
 		run(t, pick, 500)
 	}
-}
-
-func TestItEqualsTheModelShrinkable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { run(t, chance.FromRapid(t), 150) })
 }

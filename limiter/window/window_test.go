@@ -54,51 +54,35 @@ func nextAfter(w *window.Window, nowNs int64) int64 {
 }
 
 func TestNewRefusesWhatCannotWork(t *testing.T) {
+	const longest = math.MaxInt64
 	for _, tt := range []struct {
-		name     string
 		count, n int64
 		unit     time.Duration
 		want     error
 	}{
-		{"one a nanosecond", 1, 1, 1, nil},
-		{"more than one a nanosecond", math.MaxInt64, 1, 1, nil},
-		{"the longest period", 1, math.MaxInt64, 1, nil},
-		{"one nanosecond longer", 1, 1 << 62, 2, window.ErrTooLong},
-		{"a product of more than 64 bits", 1, math.MaxInt64, time.Hour, window.ErrTooLong},
-		{"no count", 0, 1, time.Second, window.ErrCount},
-		{"negative count", -1, 1, time.Second, window.ErrCount},
-		{"no period", 1, 0, time.Second, window.ErrPeriod},
-		{"negative period", 1, -1, time.Second, window.ErrPeriod},
-		{"no unit", 1, 1, 0, window.ErrPeriod},
-		{"two negatives", 1, -1, -time.Second, window.ErrPeriod},
+		{1, 1, 1, nil}, {longest, 1, 1, nil}, {1, longest, 1, nil},
+		{1, 1 << 62, 2, window.ErrTooLong}, {1, longest, time.Hour, window.ErrTooLong},
+		{0, 1, time.Second, window.ErrCount}, {-1, 1, time.Second, window.ErrCount},
+		{1, 0, time.Second, window.ErrPeriod}, {1, -1, time.Second, window.ErrPeriod}, {1, 1, 0, window.ErrPeriod}, {1, -1, -time.Second, window.ErrPeriod},
 	} {
 		limit, err := window.New(tt.count, tt.n, tt.unit)
-		assert.Equal(t, tt.want, err, tt.name)
+		assert.Equal(t, tt.want, err, "%+v", tt)
 		if tt.want == nil {
-			assert.Equal(t, tt.count, count(limit), tt.name)
-			assert.Equal(t, tt.n*int64(tt.unit), period(limit), tt.name)
+			assert.Equal(t, tt.count, count(limit), "%+v", tt)
+			assert.Equal(t, tt.n*int64(tt.unit), period(limit), "%+v", tt)
 		}
 	}
 }
 
-func TestForceTakesUnitsThatAreNotThere(t *testing.T) {
-	limit := newLimit(t, 10, minute)
-	s := window.Window{Limit: limit}
-	charge(&s, start, 8)
-	assert.Equal(t, int64(5), s.Force(start+second, 5))
-	now := start + 2*second
-	assert.Zero(t, s.Available(now))
-	assert.Equal(t, 58*second, s.RetryAfter(now, 5), "the eight leave")
-	assert.Equal(t, 59*second, s.RetryAfter(now, 6), "the five leave, too")
-	assert.Equal(t, int64(5), s.Available(start+minute))
-
+func TestForceFillsUpTo63Bits(t *testing.T) {
+	s := window.Window{Limit: newLimit(t, 10, minute)}
 	for _, none := range []int64{0, -1} {
-		before := s
-		assert.Zero(t, s.Force(now, none))
-		assert.Equal(t, before, s)
+		assert.Zero(t, s.Force(start, none))
+		assert.Empty(t, s.Append(nil))
 	}
-	assert.Equal(t, int64(math.MaxInt64-13), s.Force(now, math.MaxInt64), "what can be counted")
-	assert.Zero(t, s.Force(now, 1))
+	assert.Equal(t, int64(13), s.Force(start, 13))
+	assert.Equal(t, int64(math.MaxInt64-13), s.Force(start+second, math.MaxInt64), "what can be counted")
+	assert.Zero(t, s.Force(start+second, 1))
 }
 
 // Entries that have left the window do not count when what is left is read anew, so it stays exact.
