@@ -113,7 +113,7 @@ func TestRequestsThatNeverEndKeepNobodyOut(t *testing.T) {
 	var slow []net.Conn
 	for _, half := range []string{"GET /check/ HTTP/1.1\r\nHost: x\r\nX-", "POST /json HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{", "G", ""} {
 		for range many / 4 {
-			conn, err := net.Dial("tcp", g.at["http"])
+			conn, err := net.Dial("tcp", g.At["http"])
 			require.NoError(t, err)
 			defer conn.Close()
 			_, err = io.WriteString(conn, half)
@@ -131,7 +131,7 @@ func TestRequestsThatNeverEndKeepNobodyOut(t *testing.T) {
 		_, err := io.Copy(io.Discard, bufio.NewReader(conn))
 		assert.NotErrorIs(t, err, os.ErrDeadlineExceeded, "a connection without a whole request is closed")
 	}
-	require.True(t, g.ends(), "streams that never end do not keep the process from ending")
+	require.True(t, g.Ends(), "streams that never end do not keep the process from ending")
 }
 
 // A stream that waits, for news or for its client's next message, does not hold up the end of the process.
@@ -164,7 +164,7 @@ func TestStreamsDoNotKeepTheProcess(t *testing.T) {
 			t.Parallel()
 			g := start(t, server.Start(t).Addr(), basic, "SHUTDOWN_TIMEOUT=10m")
 			open(t, g)
-			assert.True(t, g.ends(), "the process does not wait for the client")
+			assert.True(t, g.Ends(), "the process does not wait for the client")
 		})
 	}
 }

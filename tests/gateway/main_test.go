@@ -2,7 +2,6 @@
 package gateway_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -11,10 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -25,7 +21,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"redis-throttle/internal/size"
 	"redis-throttle/tests/kit"
 	"redis-throttle/tests/server"
 )
@@ -35,23 +30,13 @@ const patience = 60 * time.Second
 
 func TestMain(m *testing.M) { kit.RunBuilt(m) }
 
-// built is the path of throttle-gateway. The static program is built from libraries that are compiled for it alone.
-func built(t testing.TB) string {
-	t.Helper()
-	return kit.Built(t, "gateway/throttle-gateway", size.Of("CGO_ENABLED=1", "CGO_ENABLED=0"))
-}
-
 // gateway is a process that serves.
 type gateway struct {
 	rls.RateLimitServiceClient
+	*kit.Gateway
 	t      testing.TB
 	conn   *grpc.ClientConn
-	cmd    *exec.Cmd
 	Config string // the folder of its files
-	mu     sync.Mutex
-	log    strings.Builder
-	at     map[string]string // addresses by what they are for
-	ended  chan struct{}
 }
 
 // start starts a gateway with one file on a server. env are variables in addition, such as "SHADOW_MODE=true".
@@ -63,79 +48,23 @@ func start(t testing.TB, redis, config string, env ...string) *gateway {
 // startAs is start, with a chance to change how the process is started.
 func startAs(t testing.TB, change func(*exec.Cmd), redis, config string, env ...string) *gateway {
 	t.Helper()
-	g := &gateway{t: t, Config: filepath.Join(t.TempDir(), "config"), at: map[string]string{}, ended: make(chan struct{})}
+	g := &gateway{t: t, Config: filepath.Join(t.TempDir(), "config")}
 	require.NoError(t, os.Mkdir(g.Config, 0o755))
 	g.write("limits.yaml", config)
-	g.cmd = exec.Command(built(t))
-	g.cmd.Env = append(os.Environ(), "RUNTIME_ROOT="+filepath.Dir(g.Config), "REDIS_URL="+redis, "REDIS_TIMEOUT=5s",
-		"HOST=127.0.0.1", "PORT=0", "GRPC_HOST=127.0.0.1", "GRPC_PORT=0", "DEBUG_PORT=0", "PROMETHEUS_ADDR=127.0.0.1:0")
-	g.cmd.Env = append(g.cmd.Env, env...)
-	g.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	change(g.cmd)
-	stderr, err := g.cmd.StderrPipe()
-	require.NoError(t, err)
-	require.NoError(t, g.cmd.Start())
-	listening := regexp.MustCompile(`msg=listening for=(\S+) at=(\S+)`)
-	ready := make(chan struct{})
-	listens := sync.OnceFunc(func() { close(ready) })
-	go func() {
-		lines := bufio.NewScanner(stderr)
-		for lines.Scan() {
-			g.mu.Lock()
-			g.log.WriteString(lines.Text() + "\n")
-			if m := listening.FindStringSubmatch(lines.Text()); m != nil {
-				g.at[m[1]] = m[2]
-				if m[1] == "grpc" { // the last one
-					listens()
-				}
-			}
-			g.mu.Unlock()
-		}
-		_ = g.cmd.Wait()
-		close(g.ended)
-	}()
-	t.Cleanup(func() {
-		if !g.ends() {
-			_ = g.cmd.Process.Kill()
-		}
-		if t.Failed() {
-			t.Log(g.Log())
-		}
-	})
-	select {
-	case <-ready:
-	case <-g.ended:
-		t.Fatalf("the gateway ended: %s", g.Log())
-	case <-time.After(patience):
-		t.Fatalf("the gateway does not listen: %s", g.Log())
-	}
-	at := g.at["grpc"]
+	cmd := kit.GatewayCommand(t, redis)
+	cmd.Env = append(append(cmd.Env, "RUNTIME_ROOT="+filepath.Dir(g.Config)), env...)
+	change(cmd)
+	g.Gateway = kit.StartGateway(t, cmd)
+	at := g.At["grpc"]
 	if strings.HasPrefix(at, "/") {
 		at = "unix://" + at
 	}
+	var err error
 	g.conn, err = grpc.NewClient(at, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = g.conn.Close() })
 	g.RateLimitServiceClient = rls.NewRateLimitServiceClient(g.conn)
 	return g
-}
-
-// ends tells the process to end, as an orchestrator does, and reports whether it has.
-func (g *gateway) ends() bool {
-	_ = g.cmd.Process.Signal(syscall.SIGTERM)
-	select {
-	case <-g.ended:
-		return true
-	case <-time.After(patience):
-		return false
-	}
-}
-
-// Log is what the process has logged.
-func (g *gateway) Log() string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.log.String()
 }
 
 // write puts a file into the folder as editors do: another file takes its place.
@@ -153,7 +82,7 @@ func await(t testing.TB, what string, condition func() bool) {
 }
 
 // url is an address of the web server.
-func (g *gateway) url(path string) string { return "http://" + g.at["http"] + path }
+func (g *gateway) url(path string) string { return "http://" + g.At["http"] + path }
 
 // metric is the sum of the time series of a metric whose labels contain all of some texts.
 func (g *gateway) metric(name string, labels ...string) (sum float64) {
@@ -240,7 +169,7 @@ func (g *gateway) getFrom(server, path string, header http.Header) (*http.Respon
 	g.t.Helper()
 	ctx, cancel := context.WithTimeout(g.t.Context(), patience)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+g.at[server]+path, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+g.At[server]+path, nil)
 	require.NoError(g.t, err)
 	for name, values := range header {
 		request.Header[name] = values

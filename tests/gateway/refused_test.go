@@ -100,7 +100,7 @@ func TestWhatIsRefusedIsCounted(t *testing.T) {
 	assert.Equal(t, http.StatusRequestEntityTooLarge, status)
 	counted("json", "too long")
 
-	says := func(request string) string { return answered(t, "127.0.0.1", g.at["http"], request) }
+	says := func(request string) string { return answered(t, "127.0.0.1", g.At["http"], request) }
 	assert.Contains(t, says("GET /check/%zz HTTP/1.1\r\nHost: x\r\n\r\n"), "400 Bad Request")
 	counted("check", "unreadable")
 	assert.Contains(t, says("GET /check/ HTTP/1.1\r\nHost: x\r\nX: "+strings.Repeat("x", 20000)+"\r\n\r\n"), "431 ")
@@ -125,7 +125,7 @@ func TestAnyPathIsDecided(t *testing.T) {
 	g := start(t, server.Start(t).Addr(), "domain: web\nroutes:\n- match: /none\n  descriptors: [[{key: login}]]\n- match: /\n  descriptors: [[{key: all}]]\n- match: /login\n  descriptors: [[{key: login}]]\n"+
 		"descriptors:\n- {key: all, limits: [FIXED 1000/y]}\n- {key: login, limits: [FIXED 1000/y]}\n")
 	for path, want := range map[string]string{"/check?x": "web.all", "/check?": "web.all", "/check*": "web.all", "/check/login#x": "web.login", "/check/login%23x": "web.all"} {
-		answer := answered(t, "127.0.0.1", g.at["http"], "GET "+path+" HTTP/1.1\r\nHost: x\r\nX-Forwarded-Uri: /none\r\nX-Forwarded-Method: PUT\r\n\r\n")
+		answer := answered(t, "127.0.0.1", g.At["http"], "GET "+path+" HTTP/1.1\r\nHost: x\r\nX-Forwarded-Uri: /none\r\nX-Forwarded-Method: PUT\r\n\r\n")
 		assert.Contains(t, answer, `Ratelimit-Policy: "`+want, "%s, whatever the client writes", path)
 	}
 	for uri, want := range map[string]string{

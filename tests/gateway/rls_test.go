@@ -246,7 +246,7 @@ func TestFilesAreReadAgain(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(g.Config, "more.yaml")))
 	await(t, "what was in a file that is removed limits nothing", func() bool { return g.asks(ask("other", 0, "a=b")) == "OK -" })
 	loads := g.metric("ratelimit_service_config_load_success")
-	require.NoError(t, g.cmd.Process.Signal(syscall.SIGHUP))
+	require.NoError(t, g.Cmd.Process.Signal(syscall.SIGHUP))
 	await(t, "a signal has files read that did not change", func() bool { return g.metric("ratelimit_service_config_load_success") > loads })
 }
 

@@ -14,7 +14,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"redis-throttle/tests/kit"
 	"redis-throttle/tests/server"
 )
 
@@ -31,10 +31,8 @@ func fails(t *testing.T, env ...string) string {
 	t.Helper()
 	root := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(root, "config.shop.yaml"), []byte(basic), 0o644))
-	cmd := exec.Command(built(t))
-	cmd.Env = append(append(os.Environ(), "RUNTIME_ROOT="+root, "HOST=127.0.0.1", "PORT=0", "GRPC_HOST=127.0.0.1", "GRPC_PORT=0", "DEBUG_PORT=0", "PROMETHEUS_ADDR=127.0.0.1:0",
-		"REDIS_URL=127.0.0.1:1"), env...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd := kit.GatewayCommand(t, "127.0.0.1:1")
+	cmd.Env = append(append(cmd.Env, "RUNTIME_ROOT="+root), env...)
 	timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 	defer timer.Stop()
 	out, err := cmd.CombinedOutput()
@@ -145,7 +143,7 @@ func TestTheFirstConfigurationMayComeLate(t *testing.T) {
 
 func TestHelpIsNoError(t *testing.T) {
 	t.Parallel()
-	program := built(t)
+	program := kit.GatewayCommand(t, "").Path
 	for _, args := range [][]string{{"--help"}, {"-h"}, {"check", "--help"}} {
 		out, err := exec.Command(program, args...).Output()
 		assert.NoError(t, err, "%v", args)

@@ -42,7 +42,7 @@ func TestTheLimitsThatShipAreValid(t *testing.T) {
 	for what, text := range map[string]string{"Compose": shipped(t, "packaging", "gateway", "config", "web.yaml"), "Kubernetes": inManifest} {
 		path := filepath.Join(t.TempDir(), "web.yaml")
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
-		printed, err := exec.Command(built(t), "check", path).CombinedOutput()
+		printed, err := kit.GatewayCommand(t, "", "check", path).CombinedOutput()
 		assert.NoError(t, err, what)
 		assert.Equal(t, "ok: 1 domains\n", string(printed), what)
 	}
@@ -92,7 +92,7 @@ func TestTheFilesOfTheImageAreEnough(t *testing.T) {
 	for _, copied := range instructions(t, "COPY") {
 		words := strings.Fields(copied) // --from=build SOURCE TARGET
 		require.Len(t, words, 3)
-		source, target := built(t), filepath.Join(image, words[2])
+		source, target := kit.GatewayCommand(t, "").Path, filepath.Join(image, words[2])
 		if strings.HasSuffix(words[2], "/") {
 			source, target = dir+"/crt", filepath.Join(target, filepath.Base(words[1]))
 		}
@@ -128,7 +128,7 @@ func TestEnvoyOfTheComposeFileLimits(t *testing.T) {
 	size.NeedsFull(t)
 	envoy := kit.Program(t, "envoy")
 	g := start(t, server.Start(t).Addr(), shipped(t, "packaging", "gateway", "config", "web.yaml"), "LIMIT_RESPONSE_HEADERS_ENABLED=true")
-	host, grpcPort, _ := net.SplitHostPort(g.at["grpc"])
+	host, grpcPort, _ := net.SplitHostPort(g.At["grpc"])
 	port := strconv.Itoa(server.FreePort(t))
 	config := filepath.Join(t.TempDir(), "envoy.yaml")
 	require.NoError(t, os.WriteFile(config, []byte(strings.NewReplacer("address: gateway", "address: "+host, "port_value: 8081", "port_value: "+grpcPort,
@@ -202,7 +202,7 @@ func TestSystemdRunsTheUnit(t *testing.T) {
 		cmd = c
 		c.Path, _ = exec.LookPath("unshare")
 		c.Args = append(append([]string{"unshare"}, alone...), "sh", "-c", insideUnit)
-		c.Env = append(c.Env, "PROGRAM="+built(t), "UNIT="+unit)
+		c.Env = append(c.Env, "PROGRAM="+kit.GatewayCommand(t, "").Path, "UNIT="+unit)
 	}, s.Addr(), basic)
 	t.Cleanup(func() { _ = cmd.Process.Kill() }) // systemd, which is the first process of its namespace, does not end at SIGTERM
 	assert.Equal(t, "OK 9", g.asks(ask("shop", 0, "user=1")))

@@ -21,7 +21,7 @@ import (
 // asksByTLS asks by a connection of its own.
 func (g *gateway) asksByTLS(c *tls.Config) (string, error) {
 	g.t.Helper()
-	conn, err := grpc.NewClient(g.at["grpc"], grpc.WithTransportCredentials(credentials.NewTLS(c)))
+	conn, err := grpc.NewClient(g.At["grpc"], grpc.WithTransportCredentials(credentials.NewTLS(c)))
 	require.NoError(g.t, err)
 	defer conn.Close()
 	response, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(g.t.Context(), ask("shop", 0, "user=1"))

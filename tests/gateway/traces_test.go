@@ -147,7 +147,7 @@ routes:
 			}
 			_, err = g.ShouldRateLimit(ctx, failing)
 			require.Error(t, err)
-			require.True(t, g.ends())
+			require.True(t, g.Ends())
 
 			var said []string
 			for _, span := range r.spans(parentID) {
@@ -191,7 +191,7 @@ func TestASampleOfRequestsIsTraced(t *testing.T) {
 	}
 	_, err := g.ShouldRateLimit(metadata.AppendToOutgoingContext(t.Context(), "traceparent", parent), ask("shop", 0, "user=1"))
 	require.NoError(t, err)
-	require.True(t, g.ends())
+	require.True(t, g.Ends())
 	assert.Len(t, r.spans(parentID), 1)
 	assert.Len(t, r.spans(""), 1)
 }

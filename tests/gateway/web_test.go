@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -53,7 +52,7 @@ func TestFirstStepsOfThePageWork(t *testing.T) {
 	file := block(t, "yaml", "limits: [RATE 10/m")
 	path := filepath.Join(t.TempDir(), "limits.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(file), 0o644))
-	printed, err := exec.Command(built(t), "check", path).CombinedOutput()
+	printed, err := kit.GatewayCommand(t, "", "check", path).CombinedOutput()
 	require.NoError(t, err)
 	assert.Equal(t, "ok: 1 domains\n", string(printed))
 
@@ -190,9 +189,9 @@ func startBehind(t *testing.T, name, config string) *behind {
 	backend := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { b.served.Add(1) }))
 	t.Cleanup(backend.Close)
 	address := backend.Listener.Addr().(*net.TCPAddr).Port
-	_, grpcPort, _ := net.SplitHostPort(b.at["grpc"])
-	_, httpPort, _ := net.SplitHostPort(b.at["http"])
-	proxies[name](t, strings.NewReplacer("127.0.0.1:8080", b.at["http"], "127.0.0.1:8000", fmt.Sprintf("127.0.0.1:%d", address),
+	_, grpcPort, _ := net.SplitHostPort(b.At["grpc"])
+	_, httpPort, _ := net.SplitHostPort(b.At["http"])
+	proxies[name](t, strings.NewReplacer("127.0.0.1:8080", b.At["http"], "127.0.0.1:8000", fmt.Sprintf("127.0.0.1:%d", address),
 		"port_value: 8000", fmt.Sprintf("port_value: %d", address), ":10000", ":"+b.port, "port_value: 10000", "port_value: "+b.port,
 		"port_value: 8081", "port_value: "+grpcPort, "port_value: 8080", "port_value: "+httpPort).Replace, b.port)
 	await(t, "the proxy listens", func() bool {
@@ -324,8 +323,8 @@ descriptors:
 			await(t, "the policy decides", func() bool { return asks("127.0.0.4", "GET /", "a", "") == "429" })
 			b.redis.Restart()
 			await(t, "Redis decides", func() bool { return asks("127.0.0.4", "GET /", "a", "") == "200" })
-			require.NoError(t, b.cmd.Process.Signal(syscall.SIGKILL))
-			<-b.ended
+			require.NoError(t, b.Cmd.Process.Signal(syscall.SIGKILL))
+			<-b.Ended
 			assert.Regexp(t, "^5", asks("127.0.0.5", "GET /", "a", ""), "without a gateway nothing is let through")
 		})
 	}
@@ -339,7 +338,7 @@ func TestEnvoyLimitsWhateverItPassesOn(t *testing.T) {
 	g := start(t, server.Start(t).Addr(), "domain: web\ndescriptors:\n- {key: one, limits: [FIXED 2/y]}\n- {key: two, limits: [FIXED 2/y]}\n")
 	backend := httptest.NewServer(http.NotFoundHandler())
 	defer backend.Close()
-	_, grpcPort, _ := net.SplitHostPort(g.at["grpc"])
+	_, grpcPort, _ := net.SplitHostPort(g.At["grpc"])
 	port := strconv.Itoa(server.FreePort(t))
 	action := func(key string) string {
 		return "- actions: [{request_headers: {header_name: x-key, descriptor_key: " + key + "}}]"

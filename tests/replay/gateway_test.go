@@ -1,18 +1,14 @@
 package replay_test
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -47,39 +43,6 @@ routes:
     descriptors: [[{key: remote_address, value: "{client}"}, {key: path, value: "{path}"}]]
 `
 
-// gateway starts throttle-gateway on a server, and returns where it answers HTTP.
-func gateway(t testing.TB, redis, config string) string {
-	t.Helper()
-	cmd := exec.Command(kit.Built(t, "gateway/throttle-gateway"), config)
-	cmd.Env = append(os.Environ(), "REDIS_URL="+redis, "REDIS_TIMEOUT=5s", "HOST=127.0.0.1", "PORT=0", "GRPC_HOST=127.0.0.1", "GRPC_PORT=0", "DEBUG_PORT=0", "PROMETHEUS_ADDR=127.0.0.1:0",
-		"DENIALS=-1") // remembered by the clock of the machine
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	stderr, err := cmd.StderrPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
-	})
-	listening := regexp.MustCompile(`msg=listening for=(\S+) at=(\S+)`)
-	at := make(chan string, 1)
-	go func() {
-		lines := bufio.NewScanner(stderr)
-		for lines.Scan() {
-			if m := listening.FindStringSubmatch(lines.Text()); m != nil && m[1] == "http" {
-				at <- m[2]
-			}
-		}
-	}()
-	select {
-	case address := <-at:
-		return address
-	case <-time.After(patience):
-		require.Fail(t, "the gateway does not listen")
-		return ""
-	}
-}
-
 // The rules of a gateway's file deny what the gateway itself denies, request by request: by routes, and by descriptors that a proxy sends.
 func TestRulesOfAGatewayDenyWhatTheGatewayDenies(t *testing.T) {
 	t.Parallel()
@@ -88,7 +51,9 @@ func TestRulesOfAGatewayDenyWhatTheGatewayDenies(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "limits.yaml")
 	require.NoError(t, os.WriteFile(config, []byte(rules), 0o644))
 	s := server.Start(t, server.Run(dev))
-	address := gateway(t, s.Addr(), config)
+	cmd := kit.GatewayCommand(t, s.Addr(), config)
+	cmd.Env = append(cmd.Env, "DENIALS=-1") // remembered by the clock of the machine
+	address := kit.StartGateway(t, cmd).At["http"]
 	clock, random := s.Client(), chance.New(t)
 	setClock := func(at time.Time) {
 		require.NoError(t, clock.Do(t.Context(), "CL.DEV.TIME", at.Format(time.RFC3339Nano), "STOP").Err())
