@@ -42,35 +42,6 @@ func utc(t require.TestingT, text string) int64 {
 	return at.UnixNano()
 }
 
-// One of each kind; TestAWindowIsTheNaiveCalendars draws the others.
-func TestWindowsByTheClocksOfAZone(t *testing.T) {
-	for _, tt := range []struct {
-		name       string
-		n          int64
-		unit       calendar.Unit
-		zone       string
-		offset     time.Duration
-		at         string
-		start, end string
-	}{
-		{"a day of 23 hours", 1, calendar.Day, "Europe/Berlin", 0, "2025-03-30T12:00:00Z", "2025-03-29T23:00:00Z", "2025-03-30T22:00:00Z"},
-		{"clocks skip midnight", 1, calendar.Day, "America/Sao_Paulo", 0, "2018-11-04T12:00:00Z", "2018-11-04T03:00:00Z", "2018-11-05T02:00:00Z"},
-		{"clocks are set back at midnight", 1, calendar.Day, "America/Sao_Paulo", 0, "2018-02-18T02:30:00Z", "2018-02-17T02:00:00Z", "2018-02-18T03:00:00Z"},
-		{"clocks show the day before again: it is over", 1, calendar.Day, "America/St_Johns", 0, "2010-11-07T03:00:00Z", "2010-11-07T02:30:00Z", "2010-11-08T03:30:00Z"},
-		{"the day after a date that is skipped", 1, calendar.Day, "Pacific/Apia", 0, "2011-12-30T10:00:00Z", "2011-12-30T10:00:00Z", "2011-12-31T10:00:00Z"},
-		{"from half a second after the time that clocks skip to", 1, calendar.Day, "Europe/Berlin", 3*time.Hour + time.Second/2, "2025-03-30T12:00:00Z", "2025-03-30T01:00:00.5Z", "2025-03-31T01:00:00.5Z"},
-		{"two weeks and an offset of one", 2, calendar.Week, "UTC", 7 * 24 * time.Hour, "1970-01-01T00:00:00Z", "1969-12-22T00:00:00Z", "1970-01-05T00:00:00Z"},
-		{"from the 15th", 1, calendar.Month, "America/New_York", 14 * 24 * time.Hour, "2025-03-20T00:00:00Z", "2025-03-15T04:00:00Z", "2025-04-15T04:00:00Z"},
-		{"the epoch, in 1969 of the west", 1, calendar.Year, "Pacific/Honolulu", 0, "1970-01-01T00:00:00Z", "1969-01-01T10:00:00Z", "1970-01-01T10:00:00Z"},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			w := spec(t, tt.n, tt.unit, tt.zone, tt.offset).At(utc(t, tt.at))
-			assert.Equal(t, tt.start, time.Unix(0, w.Start).UTC().Format(time.RFC3339Nano))
-			assert.Equal(t, tt.end, time.Unix(0, w.End).UTC().Format(time.RFC3339Nano))
-		})
-	}
-}
-
 func TestWindowsOfAFixedLength(t *testing.T) {
 	const top = math.MaxInt64
 	for _, tt := range []struct {

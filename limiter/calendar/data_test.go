@@ -304,24 +304,3 @@ func aheadAt(zone *time.Location, sec int64) int {
 	_, ahead := time.Unix(sec, 0).In(zone).Zone()
 	return ahead
 }
-
-// Changes of the law in 2026: the days on which clocks would have been set back or forward, or will be. With the data
-// that came with Go 1.26 these were wrong by an hour.
-func TestClocksFollowTheLawsOf2026(t *testing.T) {
-	for _, tt := range []struct{ zone, at, start string }{
-		{"America/Vancouver", "2026-12-01T20:00:00Z", "2026-12-01T07:00:00Z"},
-		{"America/Edmonton", "2026-12-01T20:00:00Z", "2026-12-01T06:00:00Z"},
-		{"America/Winnipeg", "2026-12-01T20:00:00Z", "2026-12-01T05:00:00Z"},
-		{"Africa/Casablanca", "2026-12-01T20:00:00Z", "2026-12-01T00:00:00Z"},
-		{"America/Havana", "2026-12-01T20:00:00Z", "2026-12-01T04:00:00Z"},
-		{"Europe/Chisinau", "2027-03-28T00:30:00Z", "2027-03-27T22:00:00Z"},
-		{"Europe/Chisinau", "2027-03-28T22:00:00Z", "2027-03-28T21:00:00Z"},
-	} {
-		assert.Equal(t, tt.start, time.Unix(0, spec(t, 1, calendar.Day, tt.zone, 0).At(utc(t, tt.at)).Start).UTC().Format(time.RFC3339), tt.zone)
-	}
-	// From 2022 on Moldova changes its clocks at 1:00 UTC, as the EU does. Before it was at 0:00.
-	before := utc(t, "2027-03-28T00:30:00Z")
-	assert.Equal(t, 2*3600, aheadAt(location(t, "Europe/Chisinau"), before/1e9))
-	half := spec(t, 1, calendar.Day, "Europe/Chisinau", 150*time.Minute) // half past two
-	assert.Equal(t, before, half.At(before).Start)
-}
