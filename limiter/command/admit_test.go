@@ -263,16 +263,3 @@ func TestALeaseGoesPastCallersOfALowerPriority(t *testing.T) {
 		assert.Equal(t, want, c.Integers[0], "a lease, %d", priority)
 	}
 }
-
-func TestCallsThatSeeNoMembersAreToldApart(t *testing.T) {
-	past := &Past{}
-	for range 2 {
-		for line, want := range map[string]int64{"2 a b RATE 5/s": 5, "2 a b RATE 6/s": 6, "2 a b RATE 6/m": 6, "2 a b RATE 5/s BURST 7": 7, "2 a b RATE 5/s BURST 8": 8} {
-			c := many(nil, line)
-			c.Past, c.Keys[0].Members, c.Keys[1].Members = past, nil, nil
-			c.Run(MLimit)
-			require.Equal(t, ReplyFields, c.Reply, "%s", c.Error)
-			assert.Equal(t, want, c.Integers[2], line)
-		}
-	}
-}

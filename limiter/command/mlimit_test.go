@@ -194,31 +194,6 @@ func TestMLimitIsEachLimitOrNone(t *testing.T) {
 	assert.Greater(t, limited, 100)
 }
 
-// What is remembered of a call does not answer for one with another number of keys.
-func TestMLimitIsReadApartWithOtherKeys(t *testing.T) {
-	shared := Call{In: &In{NowNs: nowNs}, Keys: make([]Key, MaxKeys), Past: &Past{}}
-	shared.Key = &shared.Keys[0]
-	for range 3 {
-		for _, line := range []string{
-			"2 a b RATE 5/s NEXT RATE 6/s", "3 a b c RATE 5/s NEXT RATE 6/s", "1 a RATE 5/s NEXT RATE 6/s", "2 b a RATE 5/s NEXT RATE 6/s",
-			"2 a b RATE 5/s", "3 a b c RATE 5/s", "1 a RATE 5/s", "2 a a RATE 5/s", "2 a b RATE 5/s ANY", "2 a b RATE 5/s COMPACT", "1 a b RATE 5/s",
-			"2 a b RATE 5/s RATE 6/s", "2 a b RATE 5/s RATE 7/s NEXT RATE 6/s", "2 a b RATE 5/s NEXT RATE 6/s RATE 7/s",
-		} {
-			alone := decideMany(nil, line)
-			shared.Args, shared.ArgCount = alone.Args, alone.ArgCount
-			shared.hold(nil)
-			shared.Run(MLimit)
-			require.Equal(t, alone.Reply, shared.Reply, line)
-			require.Equal(t, string(alone.Error), string(shared.Error), line)
-			require.Equal(t, alone.Integers, shared.Integers, line)
-			require.Equal(t, alone.effects(), shared.effects(), line)
-			for i := range alone.Keys {
-				require.Equal(t, string(alone.Keys[i].NewValue), string(shared.Keys[i].NewValue), line)
-			}
-		}
-	}
-}
-
 // The notifications and CL.TOP are about the key that decided; of a shadow, about the shadow's.
 func TestMLimitTalliesTheKeyThatDecided(t *testing.T) {
 	keys := new(TopKeys)

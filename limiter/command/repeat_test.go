@@ -2,7 +2,6 @@ package command
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -11,188 +10,125 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What is remembered of a call must never answer for another.
-func TestCallsThatLookAlikeAreReadApart(t *testing.T) {
-	call := func(c *Call, index *Command, words ...string) *Call {
-		c.NowNs, c.Kind, c.Value = nowNs, Absent, nil
-		c.Args = [][]byte{[]byte("k")}
-		for _, word := range words {
-			c.Args = append(c.Args, []byte(word))
-		}
-		c.ArgCount = len(c.Args)
-		c.Run(index)
-		return c
+// lookAlikes are calls, in groups of those that could be taken for one another. An underscore is an empty word.
+func lookAlikes() (groups [][]string) {
+	var plans, many, pairs []string
+	for _, plan := range []string{"RATE 1/s", "RATE 11/s", "RATE 1/1s", "RATE 1/s COST 1", "RATE 1/s COST 11", "rate 1/s", "RATE 1/s RATE 1/s",
+		"RATE 1/s WINDOW 1/s", "WINDOW 1/s RATE 1/s", "FIXED 1/s", "RATE 1/s BURST 1", "RATE 1/s BURST 11", "RATE 1/s UPTO", "RATE 1/s STRICT"} {
+		plans = append(plans, "LIMIT k "+plan, "PEEK k "+plan, "REFUND k "+plan)
 	}
-	c := Call{In: &In{}, Key: &Key{}, Past: &Past{}}
-	limit := func(words ...string) int64 { return call(&c, Throttle, words...).Integers[1] }
-	assert.Equal(t, int64(2), limit("1", "23", "4"))
-	assert.Equal(t, int64(13), limit("12", "3", "4"), "the same bytes, divided otherwise")
-	assert.Equal(t, int64(13), limit("12", "3", "4"))
-	assert.Equal(t, badMaxBurst, string(call(&c, Throttle, "", "123", "4").Error))
-	assert.Equal(t, int64(13), limit("12", "3", "4"))
-
-	assert.Equal(t, int64(5), call(&c, Limit, "RATE", "5/s", "COST", "2").Integers[2])
-	assert.Equal(t, int64(2), call(&c, Limit, "RATE", "5/s", "COST", "2").Integers[7])
-	assert.Equal(t, int64(1), call(&c, Limit, "RATE", "5/s").Integers[7])
-	assert.Equal(t, int64(6), call(&c, Limit, "RATE", "6/s").Integers[2])
-	call(&c, Limit, "RATE", "5/s", "UPTO")
-	assert.Equal(t, "ERR syntax error near 'UPTO': expected BURST, TAKE, SPARE, SHADOW, RATE, WINDOW, FIXED, COST, COMPACT or EACH", string(call(&c, Peek, "RATE", "5/s", "UPTO").Error),
-		"a word that is right for another command")
-	assert.Zero(t, call(&c, Peek, "RATE", "5/s").Integers[7])
-
-	long := make([]byte, 32)
-	for i := range long {
-		long[i] = 'x'
+	for i := range 200 { // more than are remembered
+		many = append(many, fmt.Sprintf("LIMIT k RATE %d/s BURST %d", i+1, i+2))
+		pairs = append(pairs, fmt.Sprintf("THROTTLE k %d %d%d %d 1", i+1, i/10+1, i%10, i+1))
 	}
-	assert.Equal(t, ReplyError, call(&c, Limit, string(long), "5/s").Reply)
-	assert.Equal(t, ReplyError, call(&c, Throttle, string(long), "1", "1").Reply)
-	assert.Equal(t, int64(13), limit("12", "3", "4"))
+	long, x := strings.Repeat("x", 512), strings.Repeat("x", 32)
+	eight := strings.TrimSpace(strings.Repeat("RATE 5/s ", 8))
+	return [][]string{
+		plans, many, pairs,
+		{"THROTTLE k 1 23 4", "THROTTLE k 12 3 4", "THROTTLE k 1 2 34", "THROTTLE k _ 123 4", "THROTTLE k 123 _ 4"},
+		{"LIMIT k " + x + " 5/s", "THROTTLE k " + x + " 1 1", "LIMIT k RATE 5/s", "THROTTLE k 5 1 1"},
+		{"MLIMIT 2 a b RATE 5/s NEXT RATE 6/s", "MLIMIT 3 a b c RATE 5/s NEXT RATE 6/s", "MLIMIT 1 a RATE 5/s NEXT RATE 6/s",
+			"MLIMIT 2 a b RATE 5/s", "MLIMIT 3 a b c RATE 5/s", "MLIMIT 1 a RATE 5/s", "MLIMIT 2 a a RATE 5/s", "MLIMIT 2 a b RATE 5/s ANY",
+			"MLIMIT 2 a b RATE 5/s COMPACT", "MLIMIT 1 a b RATE 5/s", "MLIMIT 2 a b RATE 5/s RATE 6/s", "MLIMIT 2 a b RATE 5/s BURST 7", "MLIMIT 2 a b RATE 6/m",
+			"MLIMIT 2 a b RATE 5/s RATE 7/s NEXT RATE 6/s", "MLIMIT 2 a b RATE 5/s NEXT RATE 6/s RATE 7/s", "MLIMIT 2 a b " + eight + " NEXT " + eight,
+			"MLIMIT 3 a b c " + eight + " NEXT " + eight + " NEXT RATE 5/s"},
+		{"LEASE k SLOTS 9 TTL 30s ID a", "LEASE k SLOTS 9 TTL 30s ID other", "LEASE k SLOTS 9 TTL 30s ID " + long, "LEASE k SLOTS 9 TTL 30s ID x" + long,
+			"LEASE k SLOTS 9 TTL 30s ID _", "LEASE k SLOTS 9 TTL 30s ID", "LEASE k SLOTS 9 TTL 30s ID b COMPACT", "LEASE k SLOTS 9 TTL 30s ID b COMPACT COMPACT",
+			"LEASE k SLOTS 8 TTL 30s ID b COMPACT", "LEASE k ID b SLOTS 9 TTL 30s", "LEASE k TTL 30s SLOTS 9 ID b", "LEASE k SLOTS 00000000000000009 TTL 30s ID a",
+			"LEASE k SLOTS 9 TTL 0.00000000000000001d ID a", "RENEW k ID a TTL 30s", "RENEW k ID nobody TTL 30s", "RENEW k ID a TTL 30",
+			"RELEASE k ID a", "RELEASE k ID a b nobody a", "RELEASE k ID a _ b", "RELEASE k id a", "RELEASE k COUNT a", "RELEASE k ID"},
+		// Of a long word only the ends would be compared.
+		{"LEASE k SLOTS 1000000000000000000 TTL 30s ID c", "LEASE k SLOTS 1000000099900000000 TTL 30s ID c", "LEASE k SLOTS 10000000x0000000000 TTL 30s ID c"},
+		{"LEASE k SLOTS 9 TTL 1000000001.00000000s ID c", "LEASE k SLOTS 9 TTL 1000000002.00000000s ID c", "LEASE k SLOTS 9 TTL 100000000s.00000000s ID c"},
+		{"RENEW k ID a TTL 1000000001.00000000s", "RENEW k ID a TTL 1000000002.00000000s", "RENEW k ID a TTL 100000000s.00000000s"},
+	}
 }
 
-// Callers with different limits take turns: more of them than are remembered, some in the same
-// place, and each is answered as if it were the only one.
-func TestCallersThatTakeTurnsAreReadApart(t *testing.T) {
-	plans := []string{"RATE 1/s", "RATE 11/s", "RATE 1/1s", "RATE 1/s COST 1", "RATE 1/s COST 11", "rate 1/s", "RATE 1/s RATE 1/s",
-		"RATE 1/s WINDOW 1/s", "WINDOW 1/s RATE 1/s", "FIXED 1/s", "RATE 1/s BURST 1", "RATE 1/s BURST 11", "RATE 1/s UPTO", "RATE 1/s STRICT"}
-	for i := range 200 {
-		plans = append(plans, fmt.Sprintf("RATE %d/s BURST %d", i+1, i+2))
+// ask runs a call with the memory of earlier ones, or with none. Sets hold a and b.
+func ask(calls *Past, line string) (c *Call, cmd *Command) {
+	name, line, _ := strings.Cut(line, " ")
+	cmd = Named([]byte("CL." + name))
+	if cmd.Keys == CountedKeys {
+		c = many(nil, line)
+		for i := range c.Keys {
+			c.Keys[i].Members = nil
+		}
+	} else {
+		c = call(line)
 	}
-	shared := Call{In: &In{}, Past: &Past{}}
+	for i, word := range c.Args {
+		c.Args[i] = []byte(strings.ReplaceAll(string(word), "_", ""))
+	}
+	c.LineSlots, c.Past = NoSlots, calls
+	if cmd.NamesAt > 0 {
+		setOf("a", int(nowMs+5), "b", int(nowMs+6)).gather(c, cmd)
+	}
+	c.Run(cmd)
+	return c, cmd
+}
+
+// whatComesOf is all that comes of a call.
+func whatComesOf(c *Call) string {
+	text := fmt.Sprint(c.Reply, c.Integers, string(c.Error), c.Effect, string(c.NewValue))
+	for _, key := range c.Keys {
+		text += fmt.Sprint(key.Effect, string(key.NewValue))
+	}
+	if m := c.Members; m != nil {
+		text += fmt.Sprint(m.Add, m.AddScore, m.Remove, m.Event, m.Released)
+	}
+	return text
+}
+
+// What is remembered of a call answers for no other: callers take turns, and each is answered as if it were the only one.
+func TestCallersThatTakeTurnsAreReadApart(t *testing.T) {
+	groups := lookAlikes()
 	rapid.Check(t, func(t *rapid.T) {
-		few := rapid.SliceOfN(rapid.SampledFrom(plans), 1, 12).Draw(t, "plans")
-		for range 3 * len(few) {
-			line := "k " + rapid.SampledFrom(few).Draw(t, "plan")
-			command := rapid.SampledFrom([]*Command{Limit, Peek, Refund}).Draw(t, "command")
-			requireAsAlone(t, &shared, command, line)
-			n := rapid.IntRange(1, 200).Draw(t, "n")
-			requireAsAlone(t, &shared, Throttle, fmt.Sprintf("k %d %d%d %d 1", n, n/10+1, n%10, n))
+		calls := &Past{}
+		some := rapid.SliceOfN(rapid.SampledFrom(groups), 1, 3).Draw(t, "groups")
+		for range rapid.IntRange(1, 60).Draw(t, "calls") {
+			line := rapid.SampledFrom(rapid.SampledFrom(some).Draw(t, "group")).Draw(t, "line")
+			alone, _ := ask(nil, line)
+			with, _ := ask(calls, line)
+			require.Equal(t, whatComesOf(alone), whatComesOf(with), line)
 		}
 	})
 }
 
-// requireAsAlone fails unless a call that remembers others decides as one that remembers none.
-func requireAsAlone(t require.TestingT, shared *Call, command *Command, line string) {
-	alone := call(line)
-	alone.Run(command)
-	shared.Key = &Key{}
-	shared.NowNs, shared.Args, shared.ArgCount = alone.NowNs, alone.Args, alone.ArgCount
-	shared.Run(command)
-	requireSameAnswer(t, alone, shared)
-}
-
-// A call of CL.MLIMIT is remembered if there is room for its words and its limits.
-func TestLongCallsOnSeveralKeysAreReadAgain(t *testing.T) {
+// Calls that differ in their id or keys alone are remembered as one. Too many words or limits are not remembered, nor is a mistake.
+func TestACallIsRememberedIfThereIsRoomForIt(t *testing.T) {
 	group := func(n int, limit string) string { return strings.TrimSpace(strings.Repeat(limit+" ", n)) }
 	full := group(7, "RATE 5/s BURST 5 TAKE 1 SPARE 0 SHADOW") // 63 words
 	for _, tt := range []struct {
-		line          string
-		words, limits int
-		remembered    bool
+		line, again string
+		remembered  bool
 	}{
-		{"2 a b RATE 5/s", 2, 1, true},
-		{"2 a b RATE 5/s NEXT RATE 6/s", 5, 2, true},
-		{"2 a b " + group(8, "RATE 5/s") + " NEXT " + group(8, "RATE 5/s"), 33, 16, true},
-		{"3 a b c " + group(8, "RATE 5/s") + " NEXT " + group(8, "RATE 5/s") + " NEXT RATE 5/s", 36, 17, false},
-		{"2 a b " + full + " NEXT " + group(8, "RATE 5/s BURST 5"), 96, 15, true},
-		{"2 a b " + full + " NEXT " + group(8, "RATE 5/s BURST 5") + " COMPACT", 97, 15, false},
-	} {
-		c := many(nil, tt.line)
-		c.Past = &Past{}
-		c.Run(MLimit)
-		require.Contains(t, []ReplyKind{ReplyFields, ReplyIntegers}, c.Reply, string(c.Error))
-		words := c.Args[1+len(c.Keys):]
-		require.Len(t, words, tt.words)
-		require.Equal(t, tt.remembered, c.Past.FindGroups(words, MLimit.index) != nil, tt.line)
-		first := slices.Clone(c.Integers)
-		c.hold(nil)
-		c.Run(MLimit)
-		assert.Equal(t, first, c.Integers)
-	}
-}
-
-// askLease runs a call about leases on a key that holds a and b, with the memory of earlier calls, or with none.
-func askLease(calls *Past, cmd *Command, line string) *Call {
-	c := call("k " + line)
-	for i, word := range c.Args {
-		c.Args[i] = []byte(strings.ReplaceAll(string(word), "_", ""))
-	}
-	c.NowNs, c.LineSlots, c.Past = nowNs, NoSlots, calls
-	setOf("a", int(nowMs+5), "b", int(nowMs+6)).gather(c, cmd)
-	c.Run(cmd)
-	return c
-}
-
-// A call about leases is remembered whatever its id, and wrong words after a right call are still wrong.
-func TestCallsAboutLeasesAreRememberedWhateverTheID(t *testing.T) {
-	long := strings.Repeat("x", 512)
-	calls := &Past{}
-	for _, tt := range []struct {
-		cmd        *Command
-		line       string
-		remembered bool
-	}{
-		{Lease, "SLOTS 9 TTL 30s ID a", false},
-		{Lease, "SLOTS 9 TTL 30s ID other", true},
-		{Lease, "SLOTS 9 TTL 30s ID " + long, true},
-		{Lease, "SLOTS 9 TTL 30s ID x" + long, false},
-		{Lease, "SLOTS 9 TTL 30s ID _", false}, // an empty one
-		{Lease, "SLOTS 9 TTL 30s ID", false},
-		{Lease, "SLOTS 9 TTL 30s ID a COMPACT", false},
-		{Lease, "SLOTS 9 TTL 30s ID b COMPACT", true},
-		{Lease, "SLOTS 9 TTL 30s ID b COMPACT COMPACT", false},
-		{Lease, "SLOTS 8 TTL 30s ID b COMPACT", false},
-		{Lease, "ID b SLOTS 9 TTL 30s", false},
-		{Lease, "ID a SLOTS 9 TTL 30s", true},
-		{Lease, "TTL 30s SLOTS 9 ID b", false},
-		{Lease, "TTL 30s SLOTS 9 ID a", true},
-		{Renew, "ID a TTL 30s", false},
-		{Renew, "ID b TTL 30s", true},
-		{Renew, "ID nobody TTL 30s", true},
-		{Renew, "ID a TTL 30", false},
-		{Lease, "SLOTS 9 TTL 30s ID a", true},
-		{Lease, "SLOTS 00000000000000009 TTL 30s ID a", false},
-		{Lease, "SLOTS 9 TTL 0.00000000000000001d ID a", false},
-		{Release, "ID a", false},
-		{Release, "ID a b nobody a", false},
-		{Release, "ID a _ b", false},
-		{Release, "ID " + long + " x" + long, false},
-		{Release, "id a", false},
-		{Release, "COUNT a", false},
-		{Release, "ID", false},
-	} {
-		c := call("k " + tt.line)
-		for i, word := range c.Args {
-			c.Args[i] = []byte(strings.ReplaceAll(string(word), "_", ""))
-		}
-		c.cmd, c.Past, c.LineSlots, c.NowNs = tt.cmd, calls, NoSlots, nowNs
-		setOf("a", int(nowMs+5)).gather(c, tt.cmd)
-		assert.Equal(t, tt.remembered, c.Past.FindLease(c.Args, c.cmd.index, c.placeOfID()) != nil, "%s %s", tt.cmd.Name, tt.line)
-		with, without := askLease(calls, tt.cmd, tt.line), askLease(nil, tt.cmd, tt.line)
-		assert.Equal(t, shownLease(without), shownLease(with), "%s %s", tt.cmd.Name, tt.line)
-	}
-}
-
-// Of a long word only the ends would be compared: the next one may differ in the middle, or be wrong there.
-func TestCallsAboutLeasesWithLongWordsAreReadAgain(t *testing.T) {
-	for _, tt := range []struct {
-		cmd   *Command
-		lines []string
-	}{
-		{Lease, []string{"SLOTS 1000000000000000000 TTL 30s ID c", "SLOTS 1000000099900000000 TTL 30s ID c", "SLOTS 10000000x0000000000 TTL 30s ID c"}},
-		{Lease, []string{"SLOTS 9 TTL 1000000001.00000000s ID c", "SLOTS 9 TTL 1000000002.00000000s ID c", "SLOTS 9 TTL 100000000s.00000000s ID c"}},
-		{Renew, []string{"ID a TTL 1000000001.00000000s", "ID a TTL 1000000002.00000000s", "ID a TTL 100000000s.00000000s"}},
+		{"MLIMIT 2 a b RATE 5/s", "MLIMIT 2 c d RATE 5/s", true},
+		{"MLIMIT 2 a b " + group(8, "RATE 5/s") + " NEXT " + group(8, "RATE 5/s"), "", true},
+		{"MLIMIT 3 a b c " + group(8, "RATE 5/s") + " NEXT " + group(8, "RATE 5/s") + " NEXT RATE 5/s", "", false},
+		{"MLIMIT 2 a b " + full + " NEXT " + group(8, "RATE 5/s BURST 5"), "", true},
+		{"MLIMIT 2 a b " + full + " NEXT " + group(8, "RATE 5/s BURST 5") + " COMPACT", "", false},
+		{"LEASE k SLOTS 9 TTL 30s ID a", "LEASE k SLOTS 9 TTL 30s ID other", true},
+		{"LEASE k SLOTS 9 TTL 30s ID a COMPACT", "LEASE k SLOTS 9 TTL 30s ID b", false},
+		{"LEASE k ID b SLOTS 9 TTL 30s", "LEASE k ID a SLOTS 9 TTL 30s", true},
+		{"LEASE k TTL 30s SLOTS 9 ID b", "LEASE k TTL 30s SLOTS 9 ID a", true},
+		{"LEASE k SLOTS 9 TTL 30s ID a", "LEASE k SLOTS 9 TTL 30s ID x" + strings.Repeat("x", 512), false},
+		{"RENEW k ID a TTL 30s", "RENEW k ID nobody TTL 30s", true},
+		{"RENEW k ID a TTL 30", "", false},
+		{"RELEASE k ID a", "", false},
 	} {
 		calls := &Past{}
-		for _, line := range append(tt.lines, tt.lines...) {
-			with, without := askLease(calls, tt.cmd, line), askLease(nil, tt.cmd, line)
-			assert.Equal(t, shownLease(without), shownLease(with), "%s %s", tt.cmd.Name, line)
+		ask(calls, tt.line)
+		again := tt.again
+		if again == "" {
+			again = tt.line
+		}
+		c, cmd := ask(&Past{}, again)
+		if cmd.Keys == CountedKeys {
+			assert.Equal(t, tt.remembered, calls.FindGroups(c.Args[1+len(c.Keys):], cmd.index) != nil, again)
+		} else {
+			assert.Equal(t, tt.remembered, calls.FindLease(c.Args, cmd.index, c.placeOfID()) != nil, again)
 		}
 	}
-}
-
-// shownLease is all that comes of a call about leases.
-func shownLease(c *Call) string {
-	return fmt.Sprint(c.Reply, c.Integers, string(c.Error), c.Effect, c.Members.Add, c.Members.AddScore, c.Members.Remove, c.Members.Event, c.Members.Released)
 }
 
 // Eight stacks of three rates that take turns, beside one alone.
