@@ -3,12 +3,15 @@
 package gcra_test
 
 import (
+	"math"
 	"math/big"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"redis-throttle/gcra"
 	"redis-throttle/internal/chance"
 	"redis-throttle/internal/size"
 )
@@ -55,37 +58,75 @@ func (l *ledger) admit(nowNs, quantity int64) bool {
 	return used.Sub(used, l.lowest).Cmp(l.capacity) <= 0
 }
 
-// askForwards sends random traffic under a clock that never goes back, and returns
-// how often something was admitted.
-func askForwards(t require.TestingT, pick chance.Draw, drawParams func(chance.Draw) params, steps int) (admissions int) {
+// admission is units let through for an instant.
+type admission struct{ at, units int64 }
+
+// askQueue sends callers that reserve and callers that do not to one bucket. It returns what they were let through for, in the time of a watch that
+// runs on when the limiter's clock is set back.
+func askQueue(t require.TestingT, pick chance.Draw, drawParams func(chance.Draw) params, setBacks bool, steps int) (params, []admission) {
 	p := drawParams(pick)
-	b, log := bucket{limit: p.limit(t)}, newLedger(p)
-	tr := traffic{pick: pick, limit: b.limit, nowNs: start, forwards: true}
+	limit := p.limit(t)
+	longest := math.MaxInt64 - tolerance(limit)
+	s := gcra.Bucket{Limit: limit}
+	var log []admission
+	tr := traffic{pick: pick, limit: limit, nowNs: start, forwards: true}
+	behind := int64(0)
 	for range steps {
-		nowNs, quantity := tr.next()
-		tr.last = b.take(nowNs, quantity)
-		if tr.last.Allowed && quantity > 0 {
-			admissions++
-			if !log.admit(nowNs, quantity) {
-				require.Fail(t, "more admitted than burst + 1 + rate x time", "%+v, now %d, quantity %d", p, nowNs, quantity)
-			}
+		trueNow, quantity := tr.next()
+		quantity = min(quantity, limit.Capacity())
+		if setBacks && pick("set back", 1, 8) == 1 {
+			behind += pick("set back by", 0, min(tolerance(limit), trueNow-behind))
+		}
+		now := trueNow - behind
+		corrected := s.BringTo(now)
+		require.True(t, setBacks || !corrected)
+		tr.last = gcra.Decision{RetryAfter: s.RetryAfter(now, quantity), ResetAfter: resetAfter(&s, now)}
+		wait := tr.last.RetryAfter
+		switch kind := pick("caller", 1, 3); {
+		case kind <= 2 && wait > 0 || wait > longest || wait > math.MaxInt64-trueNow:
+			continue
+		default:
+			s.Charge(now, quantity, wait)
+		}
+		if quantity > 0 {
+			log = append(log, admission{trueNow + wait, quantity})
 		}
 	}
-	return admissions
+	return p, log
 }
 
-func TestNoIntervalAdmitsMoreThanTheRate(t *testing.T) {
+// requirePromise fails if an interval holds more units than the rate allows.
+func requirePromise(t require.TestingT, p params, log []admission) {
+	slices.SortFunc(log, func(a, b admission) int { return int(min(max(a.at-b.at, -1), 1)) })
+	count := newLedger(p)
+	for _, a := range log {
+		if !count.admit(a.at, a.units) {
+			require.Fail(t, "more units than capacity + rate x time", "%+v: %+v", p, log)
+		}
+	}
+}
+
+func TestNoIntervalHoldsMoreUnitsThanTheRateWhoeverReserves(t *testing.T) {
 	pick := drawFromSeed(t)
-	buckets, requests := size.Of(100, 2000), 500
-	for _, drawParams := range []func(chance.Draw) params{drawRealistic, drawExtreme} {
+	buckets := size.Of(100, 1000)
+	for _, setBacks := range []bool{false, true} {
 		admissions := 0
-		for range buckets {
-			admissions += askForwards(t, pick, drawParams, requests)
+		for i := range buckets {
+			drawParams := drawRealistic
+			if i%2 == 0 {
+				drawParams = drawExtreme
+			}
+			p, log := askQueue(t, pick, drawParams, setBacks, 300)
+			requirePromise(t, p, log)
+			admissions += len(log)
 		}
-		require.Greater(t, admissions, buckets*requests/10)
+		require.Greater(t, admissions, buckets*300/20)
 	}
 }
 
-func TestNoIntervalAdmitsMoreThanTheRateShrunk(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) { askForwards(t, chance.FromRapid(t), drawEither(t), 50) })
+func TestNoIntervalHoldsMoreUnitsThanTheRateWhoeverReservesShrunk(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p, log := askQueue(t, chance.FromRapid(t), drawEither(t), rapid.Bool().Draw(t, "set backs"), 30)
+		requirePromise(t, p, log)
+	})
 }

@@ -1,21 +1,16 @@
-// Buckets with reservations: lifts and encodings as tables, and the promise over any interval. Their rules are in spec/rate.txt, and every
-// answer is compared in model_test.go.
+// Buckets with reservations: lifts and encodings as tables. Their rules are in spec/rate.txt, and every answer is compared in model_test.go.
 package gcra_test
 
 import (
 	"bytes"
-	"math"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"redis-throttle/gcra"
-	"redis-throttle/internal/chance"
-	"redis-throttle/internal/size"
 )
 
 // perSecond is a limit of count units a second with bursts up to capacity.
@@ -89,79 +84,6 @@ func TestDecodeRefusesWhatIsNoBucket(t *testing.T) {
 }
 
 func words(words ...[]byte) []byte { return slices.Concat(words...) }
-
-// admission is units let through for an instant.
-type admission struct{ at, units int64 }
-
-// askQueue sends callers that reserve and callers that do not to one bucket. It returns what they were let through for, in the time of a watch that
-// runs on when the limiter's clock is set back.
-func askQueue(t require.TestingT, pick chance.Draw, drawParams func(chance.Draw) params, setBacks bool, steps int) (params, []admission) {
-	p := drawParams(pick)
-	limit := p.limit(t)
-	longest := math.MaxInt64 - tolerance(limit)
-	s := gcra.Bucket{Limit: limit}
-	var log []admission
-	tr := traffic{pick: pick, limit: limit, nowNs: start, forwards: true}
-	behind := int64(0)
-	for range steps {
-		trueNow, quantity := tr.next()
-		quantity = min(quantity, limit.Capacity())
-		if setBacks && pick("set back", 1, 8) == 1 {
-			behind += pick("set back by", 0, min(tolerance(limit), trueNow-behind))
-		}
-		now := trueNow - behind
-		corrected := s.BringTo(now)
-		require.True(t, setBacks || !corrected)
-		tr.last = gcra.Decision{RetryAfter: s.RetryAfter(now, quantity), ResetAfter: resetAfter(&s, now)}
-		wait := tr.last.RetryAfter
-		switch kind := pick("caller", 1, 3); {
-		case kind <= 2 && wait > 0 || wait > longest || wait > math.MaxInt64-trueNow:
-			continue
-		default:
-			s.Charge(now, quantity, wait)
-		}
-		if quantity > 0 {
-			log = append(log, admission{trueNow + wait, quantity})
-		}
-	}
-	return p, log
-}
-
-// requirePromise fails if an interval holds more units than the rate allows.
-func requirePromise(t require.TestingT, p params, log []admission) {
-	slices.SortFunc(log, func(a, b admission) int { return int(min(max(a.at-b.at, -1), 1)) })
-	count := newLedger(p)
-	for _, a := range log {
-		if !count.admit(a.at, a.units) {
-			require.Fail(t, "more units than capacity + rate x time", "%+v: %+v", p, log)
-		}
-	}
-}
-
-func TestNoIntervalHoldsMoreUnitsThanTheRateWhoeverReserves(t *testing.T) {
-	pick := drawFromSeed(t)
-	buckets := size.Of(100, 1000)
-	for _, setBacks := range []bool{false, true} {
-		admissions := 0
-		for i := range buckets {
-			drawParams := drawRealistic
-			if i%2 == 0 {
-				drawParams = drawExtreme
-			}
-			p, log := askQueue(t, pick, drawParams, setBacks, 300)
-			requirePromise(t, p, log)
-			admissions += len(log)
-		}
-		require.Greater(t, admissions, buckets*300/20)
-	}
-}
-
-func TestNoIntervalHoldsMoreUnitsThanTheRateWhoeverReservesShrunk(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		p, log := askQueue(t, chance.FromRapid(t), drawEither(t), rapid.Bool().Draw(t, "set backs"), 30)
-		requirePromise(t, p, log)
-	})
-}
 
 func TestAStateAllocatesNothing(t *testing.T) {
 	limit := perSecond(t, 10, 3)
