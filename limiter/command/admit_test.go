@@ -177,26 +177,6 @@ func TestACallIsGivenViewsOfItsArguments(t *testing.T) {
 	}
 }
 
-func TestAGroupIsTheWordBehindGROUP(t *testing.T) {
-	for line, want := range map[string]string{
-		"k SLOTS 0 TTL 1s ID w TIMEOUT 1s GROUP g": "g",
-		"k SLOTS 0 TTL 1s ID w GROUP k TIMEOUT 1s": "k",
-		"k SLOTS 0 TTL 1s ID w TIMEOUT 1s COMPACT": "",
-	} {
-		c := call(line)
-		c.NowNs, c.MayBlock = nowNs, true
-		setOf().gather(c, Lease)
-		c.Run(Lease)
-		require.Equal(t, ReplyInTurn, c.Reply, "%s", c.Error)
-		got := ""
-		if c.GroupAt > 0 {
-			got = string(c.Args[c.GroupAt])
-		}
-		assert.Equal(t, want, got, line)
-		assert.Equal(t, want, string(c.place(&c.request).Group), line)
-	}
-}
-
 func TestASettlementLooksUpWhatItHasToKnow(t *testing.T) {
 	for line, want := range map[string]ReplyKind{
 		"2 k run RATE 60/h TAKE 9 USED 4 NEXT SLOTS ID x": ReplyFields,
