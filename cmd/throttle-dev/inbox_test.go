@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,11 +25,8 @@ func TestAClientThatWaitsLeavesWithWhatItSentBehind(t *testing.T) {
 		if name == "some units" {
 			c.do("RENAME units k")
 		}
-		conn, err := net.Dial("tcp", s.listener.Addr().String())
-		require.NoError(t, err)
 		behind := bytes.Repeat(encoded([]string{"SET", "behind", "1"}), 20*readAhead)
-		_, err = conn.Write(append(encoded(waits), behind...))
-		require.NoError(t, err)
+		conn := sends(t, s, append(encoded(waits), behind...))
 		awaitWaiting(t, c, 1)
 		require.NoError(t, conn.Close())
 		awaitWaiting(t, c, 0)
@@ -43,11 +39,7 @@ func TestCommandsBehindOneThatWaitsAreRun(t *testing.T) {
 	s := start(t, "")
 	c := connect(t, s)
 	const behind = 5 * readAhead
-	conn, err := net.Dial("tcp", s.listener.Addr().String())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	_, err = conn.Write(append(encoded([]string{"BLPOP", "k", "0"}), bytes.Repeat(encoded([]string{"INCR", "n"}), behind)...))
-	require.NoError(t, err)
+	sends(t, s, append(encoded([]string{"BLPOP", "k", "0"}), bytes.Repeat(encoded([]string{"INCR", "n"}), behind)...))
 	awaitWaiting(t, c, 1)
 	c.do("RPUSH k x")
 	require.Eventually(t, func() bool { return c.do("GET n") == fmt.Sprintf("$4 %d", behind) }, within1m, time.Millisecond)

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Lines are split as Redis does it. That they are, and what is no command, tests/anywhere compares with a server.
+// Lines are split as Redis does it.
 func TestLinesAreSplitIntoWords(t *testing.T) {
 	for line, want := range map[string][]string{
 		"":                      nil,
@@ -68,6 +68,17 @@ func (s *safeBuffer) String() string {
 	return s.b.String()
 }
 
+// sends opens a connection and sends bytes.
+func sends(t *testing.T, s *server, sent []byte) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", s.listener.Addr().String())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close() })
+	_, err = conn.Write(sent)
+	require.NoError(t, err)
+	return conn
+}
+
 // exchange sends bytes and returns all that comes back until the server closes the connection.
 func exchange(t *testing.T, s *server, sent string) string {
 	t.Helper()
@@ -110,11 +121,7 @@ func TestNoCommandBehindAPOSTIsRun(t *testing.T) {
 func TestBadBytesAreAnsweredInTheirPlace(t *testing.T) {
 	s := start(t, "")
 	c := connect(t, s)
-	conn, err := net.Dial("tcp", s.listener.Addr().String())
-	require.NoError(t, err)
-	defer conn.Close()
-	_, err = conn.Write([]byte("PING\r\nBLPOP k 0\r\nPING\r\n*x\r\nPING\r\n"))
-	require.NoError(t, err)
+	conn := sends(t, s, []byte("PING\r\nBLPOP k 0\r\nPING\r\n*x\r\nPING\r\n"))
 	awaitWaiting(t, c, 1)
 	c.do("RPUSH k x")
 	require.NoError(t, conn.SetReadDeadline(time.Now().Add(within1m)))
@@ -122,10 +129,7 @@ func TestBadBytesAreAnsweredInTheirPlace(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "+PONG *2 $1 k $1 x +PONG -ERR Protocol error: invalid multibulk length", oneLine(string(got)))
 
-	gone, err := net.Dial("tcp", s.listener.Addr().String())
-	require.NoError(t, err)
-	_, err = gone.Write([]byte("BLPOP k 0\r\n*x\r\n"))
-	require.NoError(t, err)
+	gone := sends(t, s, []byte("BLPOP k 0\r\n*x\r\n"))
 	awaitWaiting(t, c, 1)
 	require.NoError(t, gone.Close())
 	awaitWaiting(t, c, 0)
@@ -153,12 +157,8 @@ func TestWhatIsNoCommandTakesNoMemory(t *testing.T) {
 		assert.True(t, got == "" || oneLine(got) == want, "%.100q", got) // a connection that is closed with bytes unread may be reset
 	}
 	for range 10 {
-		conn, err := net.Dial("tcp", s.listener.Addr().String())
-		require.NoError(t, err)
-		defer conn.Close()
-		_, err = conn.Write([]byte("PING\r\n*2147483647\r\n$536870912\r\nx"))
-		require.NoError(t, err)
-		_, err = io.ReadFull(conn, make([]byte, len("+PONG\r\n")))
+		conn := sends(t, s, []byte("PING\r\n*2147483647\r\n$536870912\r\nx"))
+		_, err := io.ReadFull(conn, make([]byte, len("+PONG\r\n")))
 		require.NoError(t, err)
 	}
 	assert.Less(t, heap()-before, int64(32<<20))
@@ -172,11 +172,7 @@ func TestAClientThatLeavesTooMuchUnreadIsDisconnected(t *testing.T) {
 	const big = 1 << 20
 	c.do("SET big " + strings.Repeat("x", big))
 	before := heap()
-	lazy, err := net.Dial("tcp", s.listener.Addr().String())
-	require.NoError(t, err)
-	defer lazy.Close()
-	_, err = lazy.Write([]byte(strings.Repeat("GET big\r\n", 10*mostUnread/big)))
-	require.NoError(t, err)
+	sends(t, s, []byte(strings.Repeat("GET big\r\n", 10*mostUnread/big)))
 	most := before
 	require.Eventually(t, func() bool {
 		most = max(most, heap())

@@ -185,22 +185,3 @@ func TestCostsAreWholeUnits(t *testing.T) {
 		assert.ErrorContains(t, err, "--cost", text)
 	}
 }
-
-// A field that the log does not have is an error that names the option.
-func TestAFieldThatTheLogDoesNotHaveIsAMistake(t *testing.T) {
-	t.Parallel()
-	l, err := logs.New(logs.Options{Format: logs.Combined}, nil)
-	require.NoError(t, err)
-	k, err := fields.ParseKey("{tenant}", nil)
-	require.NoError(t, err)
-	_, err = k.Bind(l)
-	assert.ErrorContains(t, err, `--key: a line of the combined format has no field "tenant"`)
-	w, err := fields.ParseWhere([]string{"tenant = x"})
-	require.NoError(t, err)
-	_, err = w.Bind(l)
-	assert.ErrorContains(t, err, "--where: ")
-	c, err := fields.ParseCost("tokens")
-	require.NoError(t, err)
-	_, err = c.Bind(l)
-	assert.ErrorContains(t, err, "--cost: ")
-}

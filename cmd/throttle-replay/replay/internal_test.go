@@ -384,6 +384,14 @@ func usual(t testing.TB) Options {
 	return Options{Key: key, Late: 60e9, MaxClients: 1_000_000, Top: 10, ShowKeys: true}
 }
 
+// reported is the report of a run that succeeds.
+func reported(t testing.TB, o Options) *Report {
+	t.Helper()
+	r, err := Run(t.Context(), o)
+	require.NoError(t, err)
+	return r
+}
+
 func gzipped(t testing.TB, text string) []byte {
 	t.Helper()
 	var b bytes.Buffer

@@ -132,8 +132,7 @@ func TestDecisionsAreThoseOfAServerWithAllKeys(t *testing.T) {
 			} else { // with a cost of 0 it asks for nothing
 				o.Sets = append(o.Sets, Set{"upto", "RATE 1/s BURST 5 UPTO"})
 			}
-			r, err := Run(t.Context(), o)
-			require.NoError(t, err)
+			r := reported(t, o)
 			for i, result := range r.Sets {
 				about := day + ": " + o.Sets[i].Words
 				want := naively(t, all, o.Sets[i].Words, costs, len(result.Rules))
@@ -172,8 +171,7 @@ func TestPointsOfTheCurveDenyWhatTheySay(t *testing.T) {
 	all := traffic(t, autumn, 60, size.Of(2000, 6000))
 	o := usual(t)
 	o.Files = []string{access(t, "access.log", linesOf(all)...)}
-	r, err := Run(t.Context(), o)
-	require.NoError(t, err)
+	r := reported(t, o)
 	require.Greater(t, len(r.Curve.Points), 5)
 	for i, p := range r.Curve.Points {
 		if i%3 > 0 && i < len(r.Curve.Points)-1 {
@@ -208,8 +206,7 @@ func TestPeaksAreThoseOfTheClock(t *testing.T) {
 	all := traffic(t, autumn, 30, 4000)
 	o := usual(t)
 	o.Files = []string{access(t, "access.log", linesOf(all)...)}
-	r, err := Run(t.Context(), o)
-	require.NoError(t, err)
+	r := reported(t, o)
 	for i, period := range []time.Duration{time.Second, time.Minute, time.Hour} {
 		counts := map[string]map[time.Time]int64{}
 		for _, m := range all {
@@ -248,8 +245,7 @@ func TestFilesAndTheOrderOfLinesMakeNoDifference(t *testing.T) {
 	run := func(files ...string) *Report {
 		o := base
 		o.Files = files
-		r, err := Run(t.Context(), o)
-		require.NoError(t, err)
+		r := reported(t, o)
 		r.Files = nil
 		return r
 	}
@@ -310,16 +306,14 @@ func TestLinesThatAreNoRequestsAreCounted(t *testing.T) {
 		`{"a":1}`,
 	)
 	o.Files = []string{path}
-	r, err := Run(t.Context(), o)
-	require.NoError(t, err)
+	r := reported(t, o)
 	assert.Equal(t, Lines{All: 11, Requests: 3, Filtered: 1, Keyless: 1, NoCost: 1, Late: 1, Unreadable: []Problem{
 		{Why: "not JSON", Count: 1, File: path, Line: 9, Text: `{"time":"2026-10-24T21:2`},
 		{Why: "a time that cannot be read", Count: 2, File: path, Line: 10, Text: `{"time":"soon"}`},
 		{Why: "no time", Count: 1, File: path, Line: 12, Text: `{"a":1}`},
 	}}, r.Lines)
 	o.ShowKeys = false
-	r, err = Run(t.Context(), o)
-	require.NoError(t, err)
+	r = reported(t, o)
 	assert.Empty(t, r.Lines.Unreadable[0].Text, "a line has keys in it")
 }
 
@@ -331,8 +325,7 @@ func TestKeysAreHashedUnlessTheyAreToBeShown(t *testing.T) {
 		for range 2 {
 			o := usual(t)
 			o.Files, o.ShowKeys, o.Salt = []string{path}, show, []byte(salt)
-			r, err := Run(t.Context(), o)
-			require.NoError(t, err)
+			r := reported(t, o)
 			require.Equal(t, r.Top[0].Name, r.Peaks[0].Client)
 			names = append(names, r.Top[0].Name)
 		}
@@ -363,12 +356,10 @@ func TestAReportOfASampleSaysSo(t *testing.T) {
 	o := usual(t)
 	o.Files, o.Top, o.Salt = []string{access(t, "a.log", linesOf(all)...)}, 100, []byte("salt")
 	o.Sets = []Set{{"a", "RATE 1/m BURST 2"}}
-	whole, err := Run(t.Context(), o)
-	require.NoError(t, err)
+	whole := reported(t, o)
 	require.Nil(t, whole.Sampling)
 	o.MaxClients = 1000
-	r, err := Run(t.Context(), o)
-	require.NoError(t, err)
+	r := reported(t, o)
 	require.NotNil(t, r.Sampling)
 	assert.GreaterOrEqual(t, r.Sampling.OneIn, int64(16))
 	assert.Positive(t, r.Sampling.LeftOut)
@@ -411,17 +402,15 @@ func TestALogWithoutRequestsIsReportedAsSuch(t *testing.T) {
 	empty := access(t, "empty")
 	require.NoError(t, os.WriteFile(empty, nil, 0o644))
 	o.Files = []string{empty}
-	r, err := Run(t.Context(), o)
-	require.NoError(t, err)
+	r := reported(t, o)
 	assert.Zero(t, r.Lines.All)
 	o.Log.Format = logs.JSON
 	o.Files = []string{access(t, "other", "nothing", "of use")}
-	r, err = Run(t.Context(), o)
-	require.NoError(t, err)
+	r = reported(t, o)
 	assert.Equal(t, int64(2), r.Lines.Unreadable[0].Count)
 	for _, files := range [][]string{nil, {"/nowhere/at/all"}} {
 		o.Files = files
-		_, err = Run(t.Context(), o)
+		_, err := Run(t.Context(), o)
 		assert.Error(t, err)
 	}
 }
@@ -435,8 +424,7 @@ func TestADamagedFileIsReportedAsFarAsItGoes(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(path, whole[:len(whole)/2], 0o644))
 	o.Files = []string{path}
-	r, err := Run(t.Context(), o)
-	require.NoError(t, err)
+	r := reported(t, o)
 	require.Len(t, r.Lines.Damaged, 1)
 	assert.Equal(t, path, r.Lines.Damaged[0].File)
 	assert.Greater(t, r.Requests, int64(1000))
@@ -455,8 +443,7 @@ func TestHugeCostsAreNoOverflow(t *testing.T) {
 	}
 	o.Files = []string{access(t, "a.log", lines...)}
 	o.Sets = []Set{{"a", "RATE 1/s"}, {"b", "WINDOW 5000000000/s"}}
-	r, err := Run(t.Context(), o)
-	require.NoError(t, err)
+	r := reported(t, o)
 	assert.Equal(t, int64(100), r.Sets[0].Denied)
 	assert.Equal(t, int64(100), r.Sets[0].Waits.Never)
 	assert.Zero(t, r.Sets[1].Denied)
