@@ -14,25 +14,6 @@ import (
 	"redis-throttle/tests/server"
 )
 
-func TestLimitInsideMulti(t *testing.T) {
-	t.Parallel()
-	c := server.Start(t).Raw()
-	for _, command := range []string{"MULTI", "CL.LIMIT key FIXED 2/365d", "CL.PEEK key FIXED 2/365d", "CL.LIMIT key FIXED 2/365d UPTO COST 9",
-		"CL.LIMIT key RATTE 1/d", "CL.REFUND key FIXED 2/365d", "CL.LIMIT key FIXED 2/365d COST 2"} {
-		kit.Do(t, c, "%s", command)
-	}
-	replies := kit.Do(t, c, "EXEC").Elems
-	require.Len(t, replies, 6)
-	assert.Contains(t, replies[3].Text, "near 'RATTE'", "an error stops no transaction")
-	var granted []int64
-	for _, i := range []int{0, 1, 2, 4, 5} {
-		a, err := kit.StandingIn(replies[i])
-		require.NoError(t, err)
-		granted = append(granted, a.Granted)
-	}
-	assert.Equal(t, []int64{1, 0, 1, -1, 0}, granted)
-}
-
 func TestLimitFromLua(t *testing.T) {
 	server.NeedsServer(t, "maps in scripts that speak RESP3")
 	t.Parallel()
@@ -96,9 +77,10 @@ func TestEveryCommandIsRoutedByItsKey(t *testing.T) {
 	}
 }
 
+// Each key is notified of as its own call would be; "limited" and "shadowed" are about the key that decided.
 func TestKeyspaceEvents(t *testing.T) {
 	t.Parallel()
-	s := server.Start(t, server.Config("notify-keyspace-events E$gxd"))
+	s := startMany(t, server.Config("notify-keyspace-events E$gxdz"))
 	if !s.Program.AtLeast(7, 0) {
 		t.Skip("the class of modules' own events is of Redis 7.0")
 	}
@@ -131,6 +113,23 @@ func TestKeyspaceEvents(t *testing.T) {
 		{"CL.LIMIT shadow RATE 2/h SHADOW RATE 1/d COST 2", []string{"limited shadow"}}, // a call that is turned away is no more than that
 		{"CL.PEEK shadow RATE 2/h SHADOW", nil},
 		{"CL.LIMIT shadow RATE 2/h SHADOW COST 0", nil},
+		{"CL.LEASE leases SLOTS 1 TTL 1h ID a", []string{"zadd leases", "expire leases", "leased leases"}},
+		{"CL.LEASE leases SLOTS 1 TTL 2h ID a", []string{"zadd leases", "expire leases"}},
+		{"CL.LEASE leases SLOTS 9 TTL 3h ID a", []string{"zadd leases", "expire leases"}},
+		{"CL.LEASE leases SLOTS 1 TTL 1h ID b", []string{"limited leases"}},
+		{"CL.RENEW leases ID a TTL 1h", []string{"zadd leases", "expire leases"}},
+		{"CL.RENEW leases ID b TTL 1h", []string{"limited leases"}},
+		{"CL.RELEASE leases ID b", nil},
+		{"CL.LEASE leases SLOTS 2 TTL 30m ID b", []string{"zadd leases", "leased leases"}},
+		{"CL.RENEW leases ID b TTL 40m", []string{"zadd leases"}},
+		{"CL.RELEASE leases ID a", []string{"zrem leases", "expire leases", "released leases"}},
+		{"CL.RELEASE leases ID b", []string{"del leases", "released leases"}},
+		{"CL.MLIMIT 2 a b FIXED 3/365d", []string{"set a", "expire a", "set b", "expire b"}},
+		{"CL.MLIMIT 2 a b FIXED 3/365d", []string{"set a", "set b"}},
+		{"CL.MLIMIT 3 c b a FIXED 2/365d", []string{"limited b"}},
+		{"CL.MLIMIT 3 c b a FIXED 2/365d ANY", []string{"set c", "expire c"}},
+		{"CL.MLIMIT 2 a c FIXED 9/365d NEXT FIXED 1/365d SHADOW FIXED 9/365d TAKE 2", []string{"set a", "set c", "shadowed c"}},
+		{"CL.MLIMIT 2 a b FIXED 9/365d NEXT FIXED 2/365d BAN 1000d", []string{"set b", "expire b", "limited b"}},
 	} {
 		v := kit.Do(t, c, "%s", tc.call)
 		assert.Equal(t, tc.want, heard.Drain(t), "%s, which answers %v", tc.call, v)

@@ -51,7 +51,7 @@ func oddKeys() []string {
 
 func TestBadArgumentsAreRefusedAndChangeNothing(t *testing.T) {
 	t.Parallel()
-	w := kit.StartWatched(t)
+	w := kit.StartWatched(t, server.Config("loglevel debug")) // arguments are no formats of log lines
 	for _, key := range oddKeys() {
 		for _, present := range []bool{false, true} {
 			if present {

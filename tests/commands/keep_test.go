@@ -10,20 +10,6 @@ import (
 	"redis-throttle/tests/kit"
 )
 
-// That a limit is full which a call does not name is no reason to write.
-func TestACallThatChangesNothingKeepsWhatIsFull(t *testing.T) {
-	t.Parallel()
-	w := kit.StartWatched(t)
-	kit.Ask(t, w.Conn, "CL.LIMIT k FIXED 1/1ms")
-	kit.Ask(t, w.Conn, "CL.LIMIT k WINDOW 1/1h")
-	before := w.Traces(t, "k")
-	require.EqualValues(t, 1, kit.Ask(t, w.Conn, "CL.LIMIT k WINDOW 1/1h").Limited)
-	require.Eventually(t, func() bool { return kit.Ask(t, w.Conn, "CL.PEEK k FIXED 1/1ms").Limited == 0 }, 30*time.Second, time.Millisecond)
-	require.EqualValues(t, 1, kit.Ask(t, w.Conn, "CL.LIMIT k WINDOW 1/1h").Limited)
-	require.EqualValues(t, 1, kit.Ask(t, w.Conn, "CL.LIMIT k WINDOW 1/1h COST 0").Granted+1)
-	assert.Equal(t, before, w.Traces(t, "k"))
-}
-
 // A reservation of CL.WAIT neither forgets other limits nor is forgotten by calls that name others. A caller that leaves gives
 // its slot back, and everything else stays.
 func TestAReservationAndOtherLimitsLeaveEachOtherAlone(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,57 +11,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"redis-throttle/tests/clock"
 	"redis-throttle/tests/kit"
 	"redis-throttle/tests/neighbour"
-	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
-
-// However many leases have lapsed, all of them are free slots, and each who takes one removes a few.
-// While there is room, nobody asks whether the id holds a slot before it is given one. The answer tells all the same.
-func TestARetryWhileThereIsRoomTakesNoSecondSlot(t *testing.T) {
-	t.Parallel()
-	s := kit.StartCheckBuild(t)
-	c := s.Raw()
-	for _, call := range []string{
-		"SLOTS 5 TTL 1m ID a", "ID a SLOTS 5 TTL 30s", "COMPACT TTL 1m TIMEOUT 1s ID a SLOTS 5",
-		"ID SLOTS TTL 1m SLOTS 5", "ID ID TTL 1m slots 5", "TTL 2m COMPACT ID COMPACT SLOTS 5",
-	} {
-		kit.Do(t, c, "FLUSHALL")
-		kit.Do(t, c, "CONFIG RESETSTAT")
-		before := kit.LeasesOf(s, "granted", "renewed")
-		kit.Do(t, c, "CL.LEASE k SLOTS 5 TTL 40s ID other")
-		for try, want := range []int64{3, 3, 3} {
-			reply := kit.Do(t, c, "CL.LEASE k %s", call)
-			require.False(t, reply.IsError(), "%s: %s", call, reply.Text)
-			remaining := reply.Elems[2].Int
-			if len(reply.Elems) > 6 {
-				remaining = reply.Elems[5].Int
-			}
-			assert.Equal(t, want, remaining, "%s, try %d", call, try)
-			assert.EqualValues(t, 2, kit.Do(t, c, "ZCARD k").Int, call)
-			assert.Equal(t, kit.Do(t, c, "PEXPIRETIME k").Int, highestOf(t, c, "k"), call)
-		}
-		after := kit.LeasesOf(s, "granted", "renewed")
-		assert.Equal(t, []int{2, 2}, []int{kit.Number(t, after[0]) - kit.Number(t, before[0]), kit.Number(t, after[1]) - kit.Number(t, before[1])}, call)
-	}
-	kit.Do(t, c, "FLUSHALL")
-	for i := range 5 { // up to the last slot, and one more
-		assert.EqualValues(t, 0, kit.AskLease(t, c, "CL.LEASE k SLOTS 5 TTL 1m ID a%d", i).Limited)
-	}
-	for _, call := range []string{ // the numbers of other words are no slots
-		"SLOTS 5 TTL 1m ID b", "SLOTS 5 TTL 60s ID b", "TTL 60s SLOTS 5 ID b", "TTL 60s ID 90 SLOTS 5", "TIMEOUT 60s TTL 1m ID b SLOTS 5",
-	} {
-		replies, err := c.Pipeline([]string{"MULTI"}, strings.Fields("CL.LEASE k "+call), []string{"EXEC"}) // where nobody waits
-		require.NoError(t, err)
-		l, err := kit.LeasedIn(replies[2].Elems[0])
-		require.NoError(t, err, call)
-		assert.EqualValues(t, 1, l.Limited, call)
-	}
-	assert.Equal(t, kit.NewLeased(0, 5, 0, -1, 1000, 0), kit.AskLease(t, c, "CL.LEASE k SLOTS 5 TTL 1s ID a3"))
-	assert.Equal(t, kit.NewLeased(0, 9, 4, -1, 1000, 0), kit.AskLease(t, c, "CL.LEASE k SLOTS 9 TTL 1s ID a3"))
-}
 
 // A score that no lease has shows which members a call looks at: those that have lapsed, the next to lapse, the last, and its own ids.
 // CL.LEASE looks for its id only if there may be no room, or if a lease has lapsed, which may be its own.
@@ -154,53 +106,8 @@ func TestLapsedLeasesAreCountedWithoutLookingAtEach(t *testing.T) {
 	assert.Less(t, many, 10*max(few, 20))
 }
 
-func highestOf(t kit.Tester, c *resp.Conn, key string) int64 {
-	t.Helper()
-	score, err := strconv.ParseInt(kit.Do(t, c, "ZRANGE %s -1 -1 WITHSCORES", key).Elems[1].Text, 10, 64)
-	require.NoError(t, err)
-	return score
-}
-
-func TestLapsedLeasesAreFreeSlots(t *testing.T) {
-	t.Parallel()
-	s := kit.StartCheckBuild(t)
-	replica := server.Start(t, server.WithoutModule(), server.ReplicaOf(s))
-	require.Eventually(t, func() bool { return kit.LinkIsUp(replica) }, 60*time.Second, 5*time.Millisecond)
-	c := s.Raw()
-	for _, size := range []int{15, 16, 17, 100, 1000} {
-		kit.Do(t, c, "DEL k")
-		now := kit.NowIn(t, c) / int64(time.Millisecond)
-		for i := range size {
-			kit.Do(t, c, "ZADD k %d lapsed%d", now-int64(i), i)
-		}
-		for i := range 5 {
-			kit.Do(t, c, "ZADD k %d held%d", now+3_600_000, i)
-		}
-		held := kit.Do(t, c, "CL.LEASES k")
-		assert.EqualValues(t, 5, held.Elems[1].Int, size)
-		assert.Len(t, held.Elems[5].Elems, 5)
-		assert.EqualValues(t, 1, kit.AskLease(t, c, "CL.LEASE k SLOTS 5 TTL 1h ID new").Limited, size)
-		assert.EqualValues(t, size+5, kit.Do(t, c, "ZCARD k").Int, "a limited call writes nothing")
-		assert.Equal(t, kit.NewLeased(0, 6, 0, -1, 3_600_000, 0), kit.AskLease(t, c, "CL.LEASE k SLOTS 6 TTL 1h ID new"), size)
-		assert.EqualValues(t, size+6-min(size, 16), kit.Do(t, c, "ZCARD k").Int)
-		assert.EqualValues(t, 0, kit.Do(t, c, "CL.RELEASE k ID lapsed%d", size-1).Int)
-		assert.EqualValues(t, 1, kit.AskLease(t, c, "CL.RENEW k ID lapsed%d TTL 1h", size-1).Limited)
-		kit.RequireReplica(t, s, replica, "k")
-		assert.EqualValues(t, 6, kit.Do(t, c, "CL.RELEASE k ID held0 held1 held2 held3 held4 new").Int)
-		assert.EqualValues(t, 0, kit.Do(t, c, "EXISTS k").Int, "nobody holds anything")
-		kit.RequireReplica(t, s, replica, "k")
-	}
-	// A holder whose lease has lapsed and is still there gets a new one, and what lapsed at the same instant goes.
-	now := kit.NowIn(t, c) / int64(time.Millisecond)
-	kit.Do(t, c, "ZADD k %d before %d own %d with %d held", now-2, now-1, now-1, now+7_200_000)
-	assert.Equal(t, kit.NewLeased(0, 9, 7, -1, 3_600_000, 0), kit.AskLease(t, c, "CL.LEASE k SLOTS 9 TTL 1h ID own"))
-	assert.Equal(t, []string{"own", "held"}, kit.TextsOf(kit.Do(t, c, "ZRANGE k 0 -1")))
-	kit.RequireReplica(t, s, replica, "k")
-	assert.Equal(t, fmt.Sprint(15+16+17+100+1000+3), s.Info("throttle")["throttle_leases_lapsed"])
-}
-
-// A replica without the module ends with the same bytes, whatever happens to leases; so does an AOF.
-func TestLeasesAreReplicatedAsEffects(t *testing.T) {
+// A replica without the module ends with the same bytes, whatever happens to leases and bans; so does an AOF.
+func TestLeasesAndBansAreReplicatedAsEffects(t *testing.T) {
 	t.Parallel()
 	s := kit.StartCheckBuild(t, server.AppendOnly("always"))
 	replica := server.Start(t, server.WithoutModule(), server.ReplicaOf(s))
@@ -229,6 +136,17 @@ func TestLeasesAreReplicatedAsEffects(t *testing.T) {
 		{"PERSIST k", "PERSIST"},
 		{"CL.RENEW k ID c TTL 30m", "MULTI ZADD PEXPIREAT EXEC"},
 		{"CL.RELEASE k ID c d", "DEL"},
+		{"ZADD k 1700000000000 lapsed 1700000000001 a 1700000000002 b", "ZADD"},
+		{"CL.LEASE k SLOTS 3 TTL 1h ID a", "MULTI ZADD ZREM PEXPIREAT EXEC"},
+		{"DEL k", "DEL"},
+		{"CL.BAN k 1h", "SET"},
+		{"CL.BAN k 2h", "SET"},
+		{"CL.BAN k 0", "DEL"},
+		{"CL.LIMIT k RATE 1/h", "SET"},
+		{"CL.LIMIT k RATE 1/h BAN 1d", "SET"},
+		{"CL.LIMIT k RATE 1/h BAN 1d", ""},
+		{"CL.BAN k 0", "SET"},
+		{"DEL k", "DEL"},
 		{"CL.LEASE k SLOTS 3 TTL 1h ID " + strings.Repeat("x", 512), "MULTI ZADD PEXPIREAT EXEC"},
 	} {
 		require.False(t, kit.Do(t, c, "%s", step.call).IsError(), step.call)
@@ -248,21 +166,6 @@ func TestLeasesAreReplicatedAsEffects(t *testing.T) {
 	c = s.Raw()
 	assert.EqualValues(t, 1, kit.AskLease(t, c, "CL.LEASE k2 SLOTS 1 TTL 1h ID b").Limited)
 	assert.EqualValues(t, 0, kit.AskLease(t, c, "CL.RENEW k2 ID a TTL 1h").Limited)
-}
-
-// A call that changes nothing leaves no trace.
-func TestALimitedLeaseWritesNothing(t *testing.T) {
-	t.Parallel()
-	w := kit.StartWatched(t)
-	w.Call(t, "CL.LEASE", "k", "SLOTS", "1", "TTL", "1h", "ID", "a")
-	before := w.Traces(t, "k")
-	for _, call := range []string{"CL.LEASE k SLOTS 1 TTL 1h ID b", "CL.LEASE k SLOTS 0 TTL 1h ID b TIMEOUT 1ms", "CL.RENEW k ID b TTL 1h", "CL.RELEASE k ID b", "CL.LEASES k",
-		"CL.LEASE k SLOTS x TTL 1h ID a", "CL.RENEW k ID a", "CL.RELEASE k a"} {
-		kit.Do(t, w.Conn, "%s", call)
-		assert.Equal(t, before, w.Traces(t, "k"), call)
-	}
-	assert.True(t, kit.Do(t, w.Conn, "CL.LEASE gone SLOTS 0 TTL 1h ID a").Elems[1].Int == 1)
-	assert.EqualValues(t, 0, kit.Do(t, w.Conn, "EXISTS gone").Int)
 }
 
 func TestLeasesInTransactionsAndScripts(t *testing.T) {
@@ -322,58 +225,6 @@ func TestLeasesRefuseWhatIsNoneOfTheirs(t *testing.T) {
 	assert.Positive(t, kit.Do(t, c, "PTTL ours").Int, "and then the key expires with the last")
 }
 
-func TestLeaseEventsCountersAndTop(t *testing.T) {
-	t.Parallel()
-	s := kit.StartCheckBuild(t, server.Config("notify-keyspace-events Edgz"))
-	c := s.Raw()
-	kit.Do(t, c, "CONFIG SET throttle.top 10")
-	e := kit.ListenToEvents(t, s)
-	for _, step := range []struct{ call, events string }{
-		{"CL.LEASE k SLOTS 1 TTL 1h ID a", "zadd k,expire k,leased k"},
-		{"CL.LEASE k SLOTS 1 TTL 2h ID a", "zadd k,expire k"},
-		{"CL.LEASE k SLOTS 1 TTL 1h ID b", "limited k"},
-		{"CL.RENEW k ID a TTL 1h", "zadd k,expire k"},
-		{"CL.RENEW k ID b TTL 1h", "limited k"},
-		{"CL.RELEASE k ID b", ""},
-		{"CL.LEASE k SLOTS 2 TTL 30m ID b", "zadd k,leased k"},
-		{"CL.RENEW k ID b TTL 40m", "zadd k"},
-		{"CL.RELEASE k ID a", "zrem k,expire k,released k"},
-		{"CL.RELEASE k ID b", "del k,released k"},
-	} {
-		kit.Do(t, c, "%s", step.call)
-		assert.Equal(t, step.events, strings.Join(e.Drain(t), ","), step.call)
-	}
-	assert.Equal(t, []string{"2", "3", "2", "2", "0", "0"}, kit.LeasesOf(s, "granted", "renewed", "limited", "released", "lapsed", "waiting"))
-	top := kit.Do(t, c, "CL.TOP").Elems
-	require.Len(t, top, 1)
-	assert.EqualValues(t, 2, top[0].Elems[5].Int)
-}
-
-// Another module's commands in the middle of ours leave master and replica alike, and the leases right.
-func TestLeasesWithNestedCalls(t *testing.T) {
-	t.Parallel()
-	s := neighbour.Start(t)
-	replica := server.Start(t, server.WithoutModule(), server.ReplicaOf(s))
-	require.Eventually(t, func() bool { return kit.LinkIsUp(replica) }, 60*time.Second, 5*time.Millisecond)
-	c := s.Raw()
-	for _, nested := range []string{"CL.LEASE k SLOTS 9 TTL 1h ID nested", "CL.RELEASE k ID a b nested", "CL.RENEW k ID a TTL 2h", "CL.LEASE other SLOTS 1 TTL 1h ID a TIMEOUT 0", "PEXPIRE k 1000000"} {
-		t.Run(nested, func(t *testing.T) {
-			neighbour.Do(t, s, "")
-			kit.Do(t, c, "FLUSHALL")
-			if strings.HasPrefix(nested, "PEXPIRE") && s.Program.MovesValues() { // not in event "new"
-				neighbour.On(t, s, "zadd", "k", nested)
-			} else {
-				neighbour.Do(t, s, nested)
-			}
-			for _, call := range []string{"CL.LEASE k SLOTS 2 TTL 1h ID a", "CL.LEASE k SLOTS 2 TTL 1h ID b", "CL.LEASE k SLOTS 2 TTL 1h ID c", "CL.RENEW k ID b TTL 1h", "CL.RELEASE k ID b", "CL.RELEASE k ID a c"} {
-				assert.False(t, kit.Do(t, c, "%s", call).IsError(), call)
-			}
-			neighbour.Do(t, s, "")
-			kit.RequireReplica(t, s, replica, "k", "other")
-		})
-	}
-}
-
 // While the server adds the set of the first lease, calls on it are refused, and only then.
 func TestASetThatIsBeingCreatedIsLeftAlone(t *testing.T) {
 	t.Parallel()
@@ -398,21 +249,5 @@ func TestASetThatIsBeingCreatedIsLeftAlone(t *testing.T) {
 		}
 		neighbour.Do(t, s, "")
 		kit.Do(t, c, "FLUSHALL")
-	}
-}
-
-// Leases lapse at the very instant of the call, and there are more of them than a call looks at.
-func TestManyLeasesLapseAtTheInstantOfACall(t *testing.T) {
-	t.Parallel()
-	wall := clock.New(t, kit.Noon.UnixNano())
-	c := wall.Start().Raw()
-	for _, lapse := range []int{15, 16, 17, 18} {
-		kit.Do(t, c, "DEL k")
-		zadd := fmt.Sprintf("ZADD k %d held", kit.Noon.UnixMilli()+1)
-		for i := range lapse {
-			zadd += fmt.Sprintf(" %d lapses%d", kit.Noon.UnixMilli(), i)
-		}
-		kit.Do(t, c, "%s", zadd)
-		assert.Equal(t, kit.NewLeased(0, 5, 3, -1, 3_600_000, 0), kit.AskLease(t, c, "CL.LEASE k SLOTS 5 TTL 1h ID new"), lapse)
 	}
 }

@@ -1,10 +1,8 @@
 package commands_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -44,6 +42,10 @@ func TestAnAdmissionIsOneChange(t *testing.T) {
 		{call: settlement + "50 NEXT SLOTS ID a", sent: ""},
 		{call: "CL.SETTLE 2 user org SLOTS ID e", sent: "MULTI DEL DEL EXEC", events: "del user del org released user released org"},
 		{call: "CL.SETTLE 2 new run RATE 5/h TAKE 1 USED 0 NEXT SLOTS ID d", sent: "MULTI DEL ZREM EXEC"},
+		{call: "CL.MLIMIT 3 later req tok RATE 90/d TAKE 0 NEXT RATE 9/h NEXT RATE 9/h", sent: "MULTI SET SET EXEC"},
+		{call: "CL.MLIMIT 3 later req tok RATE 90/d ANY", sent: "SET"},
+		{call: "EVAL redis.call('CL.MLIMIT','2',KEYS[1],KEYS[2],'RATE','90/d');return(redis.call('CL.MLIMIT','2',KEYS[1],KEYS[2],'RATE','90/d')) 2 user org",
+			sent: "MULTI SET SET SET SET EXEC"},
 	} {
 		e.Drain(t)
 		stream.Drain()
@@ -59,7 +61,7 @@ func TestAnAdmissionIsOneChange(t *testing.T) {
 		}
 		kit.RequireReplica(t, s, replica, "req", "tok", "run", "new", "later", "user", "org")
 	}
-	for counter, want := range map[string]int{"leases_granted": 6, "leases_limited": 1, "leases_released": 4, "calls_mlimit": 6, "calls_settle": 4, "allowed": 4, "limited": 2, "refunded_units": 51, "settled": 3, "not_settled": 1} {
+	for counter, want := range map[string]int{"leases_granted": 6, "leases_limited": 1, "leases_released": 4, "calls_mlimit": 10, "calls_settle": 4, "allowed": 8, "limited": 2, "refunded_units": 51, "settled": 3, "not_settled": 1} {
 		assert.EqualValues(t, want, s.InfoInt("throttle", "throttle_"+counter), counter)
 	}
 }
@@ -93,116 +95,6 @@ func TestAdmissionsInTransactionsAndScripts(t *testing.T) {
 	assert.Equal(t, size, s.MustDo("DBSIZE").Int)
 	assert.EqualValues(t, 0, kit.Do(t, c, "ZCARD run").Int)
 	assert.EqualValues(t, 1, s.InfoInt("throttle", "throttle_leases_granted")-1)
-}
-
-// The id may stand anywhere, and calls of any order and number of keys may follow each other: each is read right, with existing sets and new
-// ones. Lapsed leases go, up to sixteen at once, and more than that are counted right.
-func TestAnAdmissionFindsItsIDAndWhatHasLapsed(t *testing.T) {
-	t.Parallel()
-	s := startMany(t)
-	c := s.Raw()
-	forms := []string{
-		"CL.MLIMIT 2 k run RATE 9000/h NEXT SLOTS 100 TTL 1h ID %s",
-		"CL.MLIMIT 2 run k SLOTS 100 TTL 1h ID %s NEXT RATE 9000/h COMPACT",
-		"CL.MLIMIT 1 run SLOTS 100 TTL 1h COMPACT ID %s",
-		"CL.MLIMIT 4 run a b new%[1]s SLOTS 100 TTL 1h ID %[1]s COST 3",
-	}
-	for i := range 60 {
-		id := fmt.Sprint("id", i/2)
-		require.EqualValues(t, 0, askMany(t, c, forms[(i*7+i/5)%len(forms)], id)[0], i)
-		assert.EqualValues(t, 1+i/2, kit.Do(t, c, "ZCARD run").Int, "%d: every other call is a retry on this key", i)
-		require.NotEmpty(t, kit.Do(t, c, "ZSCORE run %s", id).Text)
-	}
-	past := time.Now().Add(-time.Minute).UnixMilli()
-	for i := range 40 {
-		kit.Do(t, c, "ZADD run %d gone%d", past, i)
-	}
-	assert.EqualValues(t, []int64{1, 1, 30, 0}, askMany(t, c, "CL.MLIMIT 1 run SLOTS 30 TTL 1h ID one")[:4])
-	assert.EqualValues(t, []int64{0, 1, 31, 0}, askMany(t, c, "CL.MLIMIT 1 run SLOTS 31 TTL 1h ID one")[:4])
-	assert.EqualValues(t, 30+40+1-16, kit.Do(t, c, "ZCARD run").Int)
-	assert.EqualValues(t, 16, s.InfoInt("throttle", "throttle_leases_lapsed"))
-	kit.Do(t, c, "ZADD run 5 player")
-	assert.Contains(t, kit.Do(t, c, "CL.MLIMIT 2 k run RATE 5/s NEXT SLOTS 90 TTL 1h ID two").Text, "does not hold leases")
-	assert.Contains(t, kit.Do(t, c, "CL.SETTLE 2 k run RATE 5/s NEXT SLOTS ID one").Text, "does not hold leases")
-}
-
-// An admission and a settlement change the set first where that tells whether the id is there. What they answer does not depend on it: with
-// few leases and many, for ids that hold one and that do not, and when a limit or a ban would deny what a retry is granted.
-func TestAnAdmissionFindsItsIDAmongManyOrFew(t *testing.T) {
-	t.Parallel()
-	s := startMany(t)
-	c := s.Raw()
-	for _, holders := range []int{0, 1, 2, 100, 300} {
-		kit.Do(t, c, "FLUSHALL")
-		for i := range holders {
-			kit.Do(t, c, "CL.LEASE run SLOTS 999 TTL 1h ID held%d", i)
-		}
-		const admit, settle = "CL.MLIMIT 2 q run RATE 3/d NEXT SLOTS 999 TTL 2h ID %s COMPACT", "CL.SETTLE 2 q run RATE 3/d TAKE 1 USED 0 NEXT SLOTS ID %s COMPACT"
-		for i, step := range []struct {
-			call, id          string
-			first, left, runs int64 // the first integer of the reply, then the units left, and the leases held
-		}{
-			{settle, "a", 0, 3, 0},
-			{admit, "a", 0, 2, 1},
-			{admit, "a", 0, 2, 1},
-			{admit, "b", 0, 1, 2},
-			{admit, "c", 0, 0, 3},
-			{admit, "d", 1, 0, 3},
-			{admit, "b", 0, 0, 3}, // no unit is left, and none is needed
-			{settle, "d", 0, 0, 3},
-			{settle, "b", 1, 1, 2},
-			{settle, "b", 0, 1, 2},
-			{admit, "b", 0, 0, 3},
-			{settle, "a", 1, 1, 2},
-			{settle, "c", 1, 2, 1},
-			{settle, "b", 1, 3, 0},
-			{settle, "b", 0, 3, 0},
-		} {
-			about := fmt.Sprintf("step %d with %d holders: "+step.call, i, holders, step.id)
-			v := kit.Do(t, c, step.call, step.id)
-			ints, err := v.Ints()
-			require.NoError(t, err, about)
-			assert.Equal(t, step.first, ints[0], about)
-			left, err := kit.Do(t, c, "CL.PEEK q RATE 3/d COMPACT").Ints()
-			require.NoError(t, err, about)
-			assert.Equal(t, step.left, left[3], about)
-			assert.Equal(t, int64(holders)+step.runs, kit.Do(t, c, "ZCARD run").Int, about)
-		}
-	}
-	kit.Do(t, c, "CL.BAN q 1h")
-	v := kit.Do(t, c, "CL.MLIMIT 2 q run RATE 3/d NEXT SLOTS 999 TTL 2h ID held7 COMPACT")
-	assert.Equal(t, int64(0), v.Elems[0].Int, "the id holds its lease, so it was admitted before the ban")
-	v = kit.Do(t, c, "CL.MLIMIT 2 q run RATE 3/d NEXT SLOTS 999 TTL 2h ID new COMPACT")
-	assert.Equal(t, int64(1), v.Elems[0].Int, "the key is banned")
-	v = kit.Do(t, c, "CL.SETTLE 2 q run RATE 3/d TAKE 1 USED 2 NEXT SLOTS ID held8 EACH COMPACT")
-	assert.Equal(t, int64(1), v.Elems[0].Int, "with EACH, it settles as well")
-	kit.Do(t, c, "CL.MLIMIT 2 run other SLOTS 999 TTL 2h ID held9")
-	v = kit.Do(t, c, "CL.SETTLE 2 run other SLOTS ID held9 COMPACT")
-	assert.Equal(t, int64(1), v.Elems[0].Int, "two leases are ended")
-	v = kit.Do(t, c, "CL.SETTLE 2 run other SLOTS ID held10 COMPACT")
-	assert.Equal(t, int64(0), v.Elems[0].Int, "it never held the other")
-	assert.True(t, kit.Do(t, c, "ZSCORE run held10").Text != "", "so it keeps this one")
-}
-
-// An id that holds a lease of one of two groups, both with many holders, is admitted to the other, and charged.
-func TestAnAdmissionWithOneOfTwoLeases(t *testing.T) {
-	t.Parallel()
-	c := startMany(t).Raw()
-	const admit = "CL.MLIMIT 3 q run other RATE 3/d NEXT SLOTS 99 TTL 2h NEXT SLOTS 99 TTL 2h ID %s COMPACT"
-	for _, held := range []string{"run", "other"} {
-		kit.Do(t, c, "FLUSHALL")
-		for i := range 5 {
-			kit.Do(t, c, "CL.LEASE run SLOTS 99 TTL 1h ID held%d", i)
-			kit.Do(t, c, "CL.LEASE other SLOTS 99 TTL 1h ID held%d", i)
-		}
-		kit.Do(t, c, "CL.LEASE %s SLOTS 99 TTL 1h ID a", held)
-		assert.True(t, kit.IsLetThrough(kit.Do(t, c, admit, "b")))
-		assert.True(t, kit.IsLetThrough(kit.Do(t, c, admit, "a")))
-		assert.Equal(t, int64(1), kit.Do(t, c, "CL.PEEK q RATE 3/d COMPACT").Elems[3].Int, "two were charged")
-		for _, key := range []string{"run", "other"} {
-			assert.Equal(t, int64(7), kit.Do(t, c, "ZCARD %s", key).Int, key)
-		}
-	}
 }
 
 // The module remembers the words of an admission without its id. A call whose id is empty is still refused, whether or not there is a

@@ -1,8 +1,6 @@
 package commands_test
 
 import (
-	"fmt"
-	"strconv"
 	"testing"
 	"time"
 
@@ -10,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/tests/kit"
-	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
 
@@ -90,65 +87,5 @@ func TestWatchFailsOnEveryCallThatChangesItsKey(t *testing.T) {
 		kit.Do(t, watcher, "MULTI")
 		kit.Do(t, watcher, "PING")
 		assert.Equal(t, tc.touched, kit.Do(t, watcher, "EXEC").IsNull, "%s after %q", tc.call, tc.before)
-	}
-}
-
-// A cache in the client holds the key; the server tells it when it no longer does.
-func TestClientSideCacheIsInvalidatedByAnAllowedCallOnly(t *testing.T) {
-	server.NeedsServer(t, "invalidations that name the key")
-	t.Parallel()
-	s := server.Start(t)
-	cache, caller := s.Raw(), s.Raw()
-	_, err := cache.Pipeline([]string{"HELLO", "3"}, []string{"CLIENT", "TRACKING", "ON"})
-	require.NoError(t, err)
-	for i, tc := range []struct {
-		args        string
-		invalidated bool
-	}{
-		{"1 1 1d 1", true},
-		{"1 1 1d 0", false},
-		{"1 1 1d 1", true},
-		{"1 1 1d 1", false},
-		{"1 1 1d 0", false},
-		{"1 1 1d 9", false},
-		{"x 1 1d 1", false},
-	} {
-		_, err := cache.Do("GET", "key") // what was read is tracked, once
-		require.NoError(t, err)
-		_, err = caller.Do(kit.RawCallOf("key", tc.args)...)
-		require.NoError(t, err)
-		// A message comes before the reply to what is asked after the call.
-		v, err := cache.Do("ECHO", fmt.Sprint(i))
-		require.NoError(t, err)
-		if tc.invalidated {
-			assert.Equal(t, `>["invalidate" *["key"]]`, v.String(), tc.args)
-			v, err = cache.Receive()
-			require.NoError(t, err)
-		}
-		assert.Equal(t, strconv.Quote(fmt.Sprint(i)), v.String(), tc.args)
-	}
-}
-
-// A caller that leaves its line is limited later than it called, and the event comes from the database of its key.
-func TestTheEventOfACallerThatLeavesIsOfItsDatabase(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t, server.Config("notify-keyspace-events KA"))
-	for name, kind := range kit.WaitsInTurn {
-		kit.Do(t, s.Raw(), "FLUSHALL")
-		caller, listener := s.Raw(), s.Raw()
-		kit.Do(t, caller, "SELECT 3")
-		kit.Do(t, caller, "%s", kind.Take)
-		id := kit.Do(t, caller, "CLIENT ID").Int
-		kit.Do(t, listener, "PSUBSCRIBE __keyspace@*__:k")
-		kind.WaitAs(t, s, caller, 1)
-		kit.Do(t, s.Raw(), "CLIENT UNBLOCK %d", id)
-		var event resp.Value
-		for event.Text != "limited" {
-			v, err := listener.Receive()
-			require.NoError(t, err, name)
-			event = v.Elems[3]
-			assert.Equal(t, "__keyspace@3__:k", v.Elems[2].Text, "%s: %s", name, event.Text)
-		}
-		require.NoError(t, listener.Close())
 	}
 }

@@ -86,76 +86,40 @@ func TestCategoryThrottleIsAllThatACallerNeeds(t *testing.T) {
 	}
 }
 
-// The categories themselves are compared in tests/docs.
-func TestACommandIsTakenAwayByItsCategory(t *testing.T) {
+// What the pages say of each command is compared in tests/docs; here, how many arguments the server takes and where it finds the keys.
+func TestServerKnowsTheKeysOfEveryCommand(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	if !s.Program.AtLeast(7, 2) {
-		t.Skipf("%s has no ACL categories for commands of modules", s.Program)
-	}
-	s.MustDo("ACL", "SETUSER", "reader", "on", "nopass", "~*", "+@all", "-@write", "-@admin")
-	for call, allowed := range map[string]bool{"CL.LIMIT k RATE 5/s": false, "CL.THROTTLE k 1 1 1": false, "CL.TOP": false, "CL.PEEK k RATE 5/s": true} {
-		v := s.Do(append([]string{"ACL", "DRYRUN", "reader"}, strings.Fields(call)...)...)
-		assert.Equal(t, allowed, v.Text == "OK", "%s: %v", call, v)
-	}
-}
-
-// CL.TOP names keys that its caller may have no access to, so a user who gets all but what
-// is for administrators must not get it. Where commands of modules have no categories, it
-// takes the command's name.
-func TestTopIsForAdministrators(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t, server.ModuleArgs("top", "10"))
-	if !s.Program.AtLeast(7, 0) {
-		t.Skip("ACL DRYRUN came with Redis 7.0")
-	}
-	for _, tc := range []struct {
-		rules                           string
-		withCategories, withoutCategory bool // whether CL.TOP is allowed
-	}{
-		{"+@all", true, true},
-		{"+@all -cl.top", false, false},
-		{"+@all -@admin -@dangerous", false, true},
-		{"+@all -@admin -@dangerous -cl.top", false, false},
-		{"+@all -@dangerous", false, true},
-		{"+@read", true, false}, // as it allows KEYS
-		{"+@read -@dangerous", false, false},
-	} {
-		s.MustDo(append([]string{"ACL", "SETUSER", "u", "reset", "on", "nopass", "~mine:*"}, strings.Fields(tc.rules)...)...)
-		want := tc.withoutCategory
-		if s.Program.AtLeast(7, 2) {
-			want = tc.withCategories
-		}
-		v := s.Do("ACL", "DRYRUN", "u", "CL.TOP")
-		assert.Equal(t, want, v.Text == "OK", "%s: %v", tc.rules, v)
-	}
-}
-
-// What the pages say of each command is compared in tests/docs; here, how many arguments the server takes and where it finds the key.
-func TestServerKnowsTheKeyOfEveryCommand(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t)
-	if !s.Program.AtLeast(7, 0) {
-		t.Skip("flags of keys came with Redis 7.0")
-	}
+	s.Program.NeedsCountedKeys(t)
+	const (
+		first   = `*["type" "index" "spec" *["index" 1]]`
+		one     = `*["type" "range" "spec" *["lastkey" 0 "keystep" 1 "limit" 0]]`
+		counted = `*["type" "keynum" "spec" *["keynumidx" 0 "firstkey" 1 "keystep" 1]]`
+	)
 	for name, want := range map[string]struct {
 		arity int64
-		key   []string // flags of its key
+		keys  string
+		flags []string // of its keys
 	}{
-		"cl.throttle": {-5, []string{"RW", "access", "update"}},
-		"cl.peek":     {-2, []string{"RO", "access"}},
-		"cl.ban":      {3, []string{"RW", "access", "update"}},
-		"cl.top":      {-1, nil},
+		"cl.throttle": {-5, one, []string{"RW", "access", "update"}},
+		"cl.peek":     {-2, one, []string{"RO", "access"}},
+		"cl.ban":      {3, one, []string{"RW", "access", "update"}},
+		"cl.top":      {-1, "", nil},
+		"cl.mlimit":   {-3, counted, []string{"RW", "access", "update"}},
 	} {
 		info := s.MustDo("COMMAND", "INFO", name).Elems[0].Elems
 		assert.Equal(t, want.arity, info[1].Int, name)
-		var keyFlags []string
+		var flags []string
 		for _, spec := range info[8].Elems {
 			fields := kit.Pairs(spec)
-			keyFlags = append(keyFlags, sortedTexts(fields["flags"])...)
-			assert.Equal(t, `*["type" "index" "spec" *["index" 1]]`, fields["begin_search"].String(), name)
-			assert.Equal(t, `*["type" "range" "spec" *["lastkey" 0 "keystep" 1 "limit" 0]]`, fields["find_keys"].String(), name)
+			flags = append(flags, sortedTexts(fields["flags"])...)
+			assert.Equal(t, first, fields["begin_search"].String(), name)
+			assert.Equal(t, want.keys, fields["find_keys"].String(), name)
 		}
-		assert.Equal(t, want.key, keyFlags, name)
+		assert.Equal(t, want.flags, flags, name)
 	}
+	for call, want := range map[string][]string{"CL.MLIMIT 3 k1 k2 k3 RATE 5/s": {"k1", "k2", "k3"}, "CL.SETTLE 2 k1 k2 SLOTS ID a": {"k1", "k2"}} {
+		assert.Equal(t, want, kit.TextsOf(kit.Do(t, s.Raw(), "COMMAND GETKEYS %s", call)))
+	}
+	assert.True(t, s.Do("COMMAND", "GETKEYS", "CL.MLIMIT", "3", "k1").IsError())
 }

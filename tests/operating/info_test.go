@@ -25,6 +25,7 @@ func sortedTexts(v resp.Value) (texts []string) {
 	return texts
 }
 
+// Callers that wait are counted in tests/wait/leave_test.go.
 func TestInfoCounts(t *testing.T) {
 	t.Parallel()
 	before := time.Now().Unix()
@@ -90,6 +91,7 @@ func TestInfoCounts(t *testing.T) {
 		{"CL.LEASE slots SLOTS 1 TTL 1h ID a", "calls calls_lease allowed leases_granted"},
 		{"CL.LEASE slots SLOTS 1 TTL 1h ID b", "calls calls_lease limited leases_limited"},
 		{"CL.LEASE slots SLOTS 1 TTL 2h ID a", "calls calls_lease allowed leases_renewed"},
+		{"CL.LEASE slots SLOTS 9 TTL 2h ID a", "calls calls_lease allowed leases_renewed"},
 		{"CL.RENEW slots ID a TTL 3h", "calls calls_renew allowed leases_renewed"},
 		{"CL.RENEW slots ID b TTL 3h", "calls calls_renew limited leases_limited"},
 		{"CL.LEASES slots", "calls calls_leases"},
@@ -116,47 +118,6 @@ func TestInfoCounts(t *testing.T) {
 		have = counts()
 		assert.Equal(t, want, have, tc.call)
 	}
-	want := maps.Clone(have)
-	change := func(by int64, names string) {
-		for _, name := range strings.Fields(names) {
-			require.Contains(t, want, name)
-			want[name] += by
-		}
-	}
-	kit.Ask(t, c, "CL.LIMIT e RATE 1/200ms BURST 1")
-	change(1, "calls calls_limit allowed")
-	blocked := kit.StartWaiting(t, s, "CL.WAIT e RATE 1/200ms BURST 1 TIMEOUT 1s")
-	kit.AwaitWaiting(t, c, 1)
-	change(1, "calls calls_wait waiting")
-	assert.Equal(t, want, counts())
-	_, err := blocked.Receive()
-	require.NoError(t, err)
-	change(-1, "waiting")
-	change(1, "waited allowed")
-	assert.Equal(t, want, counts())
-
-	kit.Ask(t, c, "CL.LIMIT f RATE 1/h")
-	change(1, "calls calls_limit allowed")
-	leaves := kit.StartWaiting(t, s, "CL.WAIT f RATE 1/h TIMEOUT 2h")
-	kit.AwaitWaiting(t, c, 1)
-	change(1, "calls calls_wait waiting")
-	assert.Equal(t, want, counts())
-	require.NoError(t, leaves.Close())
-	kit.AwaitWaiting(t, c, 0)
-	change(-1, "waiting")
-	change(1, "wait_left")
-	assert.Equal(t, want, counts())
-
-	kit.Do(t, c, "CL.LEASE slots SLOTS 1 TTL 1h ID a")
-	change(1, "calls calls_lease allowed leases_granted")
-	leaves = kit.StartWaiting(t, s, "CL.LEASE slots SLOTS 1 TTL 1h ID b TIMEOUT 2h")
-	kit.AwaitField(t, c, "leases_waiting", 1)
-	change(1, "calls calls_lease leases_waiting")
-	assert.Equal(t, want, counts())
-	require.NoError(t, leaves.Close())
-	kit.AwaitField(t, c, "leases_waiting", 0)
-	change(-1, "leases_waiting")
-	assert.Equal(t, want, counts())
 }
 
 // The section is among those of modules, and the server's own are what they were.

@@ -4,12 +4,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/internal/size"
 	"redis-throttle/tests/kit"
 	"redis-throttle/tests/server"
+	"redis-throttle/tests/topology"
 )
 
 func TestDebugReloadUnderLoad(t *testing.T) {
@@ -22,7 +22,7 @@ func TestDebugReloadUnderLoad(t *testing.T) {
 		s.MustDo("DEBUG", "RELOAD")
 	}
 	l.Stop()
-	want := contents(t, s)
+	want := topology.Read(t, s)
 	s.MustDo("DEBUG", "RELOAD")
-	assert.Equal(t, want, contents(t, s))
+	topology.RequireEqual(t, want, topology.Read(t, s), "a server that has reloaded")
 }

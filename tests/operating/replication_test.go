@@ -96,28 +96,6 @@ func TestAReplicaMayLoadBesideItsOldData(t *testing.T) {
 	assert.NotEmpty(t, replica.LogLines("to parser"), "it loads what it receives")
 }
 
-// entry is a key's value and expiry.
-type entry struct {
-	Value    string
-	ExpiryMs int64
-}
-
-// contents reads the whole database, which nobody may change meanwhile.
-func contents(t *testing.T, s *server.Server) map[string]entry {
-	t.Helper()
-	c := s.Raw()
-	keys, err := c.Do("KEYS", "*")
-	require.NoError(t, err)
-	all := map[string]entry{}
-	for _, key := range keys.Elems {
-		// Before Redis 7.0 there is no PEXPIRETIME, and every expiry reads as 0.
-		r, err := c.Pipeline([]string{"GET", key.Text}, []string{"PEXPIRETIME", key.Text})
-		require.NoError(t, err)
-		all[key.Text] = entry{r[0].Text, r[1].Int}
-	}
-	return all
-}
-
 // pipeline sends n random calls, none of which may fail.
 func pipeline(t *testing.T, c *resp.Conn, random *rand.Rand, n int) {
 	t.Helper()
@@ -201,4 +179,36 @@ func TestWhatTakesNothingMovesNoOffset(t *testing.T) {
 		w.Call(t, "CL.THROTTLE", "queue", "0", "1", "1h", quantity)
 	}
 	assert.Equal(t, before, w.Traces(t, "queue"))
+}
+
+// Nor does a call that is limited by a ban or by leases, or one of which a word or one of several keys is wrong.
+func TestRefusedCallsMoveNoOffset(t *testing.T) {
+	t.Parallel()
+	w := kit.StartWatched(t)
+	w.Program.NeedsCountedKeys(t)
+	kit.MustDoAll(t, w.Conn, "CL.LIMIT key RATE 2/365d COST 2", "CL.LIMIT used RATE 2/365d", "CL.LIMIT banned RATE 2/365d WINDOW 5/m", "CL.BAN banned 1d",
+		"CL.LEASE leases SLOTS 1 TTL 1h ID a", "RPUSH list 1", "ZADD scores 1 a")
+	keys := []string{"key", "used", "banned", "leases"}
+	traces := func() (all []kit.Traces) {
+		for _, key := range keys {
+			all = append(all, w.Traces(t, key))
+		}
+		return all
+	}
+	before := traces()
+	for _, calls := range [][]string{
+		{"CL.THROTTLE banned 9 1 1h", "CL.LIMIT banned RATE 10/h COST 0", "CL.LIMIT banned WINDOW 5/m BAN 1s", "CL.PEEK banned FIXED 5/m", "CL.LIMIT banned RATE 10/h STRICT",
+			"CL.WAIT banned RATE 1/1ms TIMEOUT 0", "CL.BAN banned 1ms"},
+		{"CL.LEASE leases SLOTS 1 TTL 1h ID b", "CL.LEASE leases SLOTS 0 TTL 1h ID b TIMEOUT 1ms", "CL.RENEW leases ID b TTL 1h", "CL.RELEASE leases ID b", "CL.LEASES leases",
+			"CL.LEASE new SLOTS 0 TTL 1h ID a", "CL.LEASE leases SLOTS x TTL 1h ID a", "CL.RENEW leases ID a", "CL.RELEASE leases a"},
+		{"CL.MLIMIT 2 new key RATE 2/365d", "CL.MLIMIT 2 key new RATE 2/365d COST 9", "CL.MLIMIT 2 new used RATE 2/365d COST 0", "CL.MLIMIT 1 key RATE 2/365d ANY",
+			"CL.MLIMIT 2 new key RATE 2/365d UPTO COST 4", "CL.MLIMIT 2 new key RATE 2/365d MAXWAIT 1m", "CL.MLIMIT 2 new used RATE 2/365d NEXT"},
+		{"CL.MLIMIT 3 new used list RATE 2/365d", "CL.MLIMIT 3 list new used RATE 2/365d FORCE", "CL.MLIMIT 3 new scores used RATE 2/365d ANY", "CL.MLIMIT 3 new used new RATE 2/365d STRICT"},
+	} {
+		for _, call := range calls {
+			kit.Do(t, w.Conn, "%s", call)
+			assert.Equal(t, before, traces(), call)
+		}
+	}
+	assert.EqualValues(t, 0, kit.Do(t, w.Conn, "EXISTS new").Int)
 }
