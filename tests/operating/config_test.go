@@ -10,44 +10,6 @@ import (
 	"redis-throttle/tests/server"
 )
 
-func TestConfigurationOutlastsARestart(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		args    []string
-		initial string
-	}{
-		"no load argument":   {nil, "0"},
-		"with load argument": {[]string{"top", "50"}, "50"},
-		"in capitals":        {[]string{"TOP", "100000"}, "100000"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := kit.StartConfigurable(t, server.ModuleArgs(tc.args...))
-			assert.Equal(t, tc.initial, kit.TopOf(s))
-			s.Configure(server.KeepConfig())
-			s.MustDo("CONFIG", "REWRITE")
-			s.Restart()
-			assert.Equal(t, tc.initial, kit.TopOf(s))
-			for _, value := range []string{"70", "0", "100000", tc.initial, "1"} {
-				s.MustDo("CONFIG", "SET", "throttle.top", value)
-				assert.Equal(t, value, kit.TopOf(s))
-				s.MustDo("CONFIG", "REWRITE")
-				s.Restart()
-				assert.Equal(t, value, kit.TopOf(s), "after a restart")
-				assert.Equal(t, value == "0", s.Do("CL.TOP").IsError())
-			}
-		})
-	}
-}
-
-func TestConfigurationFromTheFile(t *testing.T) {
-	t.Parallel()
-	s := kit.StartConfigurable(t, server.Config("throttle.top 30"))
-	assert.Equal(t, "30", kit.TopOf(s))
-	s = kit.StartConfigurable(t, server.ModuleArgs("top", "20"), server.Config("throttle.top 30"))
-	assert.Equal(t, "30", kit.TopOf(s), "the file says more than a load argument")
-}
-
 func TestBadConfigurationIsRefused(t *testing.T) {
 	t.Parallel()
 	s := kit.StartConfigurable(t, server.ModuleArgs("top", "50"))
@@ -77,6 +39,9 @@ func TestBadLoadArgumentsStopTheServer(t *testing.T) {
 		{[]string{"top", "1.5"}, `"1.5" must be an integer from 0 to 100000`},
 		{[]string{"top", "%s%n"}, `"%s%n" must be an integer`},
 		{[]string{"pot", "5"}, `unknown load argument "pot"`},
+		{[]string{"aliases", "yes"}, `throttle.aliases: "yes" is no other name of CL.THROTTLE: there are RL.THROTTLE and GCRA, separated by a comma`},
+		{[]string{"aliases"}, "load argument aliases: the names are missing, such as RL.THROTTLE,GCRA"},
+		{[]string{"aliasses", "gcra"}, `unknown load argument "aliasses": there are "top"`},
 		{[]string{"top", "5", "%n%s"}, `unknown load argument "%n%s"`},
 		{[]string{"top", "5", "top"}, "the number of keys is missing"},
 	} {

@@ -28,20 +28,3 @@ func TestANameThatIsTakenIsLeftAlone(t *testing.T) {
 	assert.Len(t, s.MustDo("GCRA", "k", "15", "30", "60").Elems, 5)
 	assert.Contains(t, s.Do("RL.THROTTLE", "k", "15", "30", "60").Text, "unknown command")
 }
-
-// A name that is none is refused, with those that there are.
-func TestAWrongAliasIsNoAlias(t *testing.T) {
-	t.Parallel()
-	path, err := server.ModulePath()
-	require.NoError(t, err)
-	s := server.Start(t, server.WithoutModule())
-	for args, says := range map[string]string{
-		"aliases yes":   `not loaded: throttle.aliases: "yes" is no other name of CL.THROTTLE: there are RL.THROTTLE and GCRA, separated by a comma`,
-		"aliases":       "not loaded: load argument aliases: the names are missing, such as RL.THROTTLE,GCRA",
-		"aliasses gcra": `not loaded: unknown load argument "aliasses": there are "top"`,
-	} {
-		require.True(t, s.Do(append([]string{"MODULE", "LOAD", path}, strings.Fields(args)...)...).IsError(), args)
-		assert.Len(t, s.LogLines(says), 1, args)
-	}
-	assert.Contains(t, s.Do("GCRA", "k", "15", "30", "60").Text, "unknown command")
-}

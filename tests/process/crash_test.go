@@ -77,32 +77,6 @@ func TestClientsThatVanishInTheMiddleOfAReply(t *testing.T) {
 	assert.Equal(t, kit.FirstOf16, a)
 }
 
-// go-rm's dispatcher, which this module does not use, logs arguments as a format.
-func TestFormatCharactersInArgumentsMeanNothing(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t, server.Config("loglevel debug"))
-	c := s.Raw()
-	for _, hazard := range []string{"%s%s%n", strings.Repeat("%s", 100), strings.Repeat("%%s", 100), strings.Repeat("%n", 100), "%1000000000d", "%*s%p"} {
-		a, err := c.Do(kit.RawCallOf(hazard, "15 30 60 1")...)
-		require.NoError(t, err)
-		assert.Equal(t, "*[0 16 15 -1 2]", a.String())
-		for i := range 4 {
-			call := []string{"CL.THROTTLE", hazard, "15", "30", "60", "1"}
-			call[2+i] = hazard
-			v, err := c.Do(call...)
-			require.NoError(t, err)
-			assert.True(t, v.IsError())
-		}
-		_, err = c.Do("CL.THROTTLE", hazard)
-		require.NoError(t, err)
-		_, err = c.Do("SET", "value", hazard)
-		require.NoError(t, err)
-		v, err := c.Do(kit.RawCallOf("value", "15 30 60 1")...)
-		require.NoError(t, err)
-		assert.True(t, strings.HasPrefix(v.Text, "WRONGTYPE"))
-	}
-}
-
 // While the server writes its crash report, Go's threads stand still and no signal reaches them. The server's own
 // go on, whenever the module was loaded: the report may need a lock that one of them holds.
 func TestACrashStopsGoThreadsAndNoOthers(t *testing.T) {

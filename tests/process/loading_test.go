@@ -45,14 +45,15 @@ func TestEveryWayOfLoadingSurvivesConfigRewrite(t *testing.T) {
 		top      string
 		noConfig bool
 	}{
-		"loadmodule":                   {nil, nil, "0", false},
-		"with a load argument":         {[]server.Option{server.ModuleArgs("top", "50")}, nil, "50", false},
-		"with its configuration":       {[]server.Option{server.Config("throttle.top 30")}, nil, "30", false},
-		"the packaged lines":           {[]server.Option{server.WithoutModule(), server.Config(packaged...)}, nil, "0", false},
-		"and their option switched on": {[]server.Option{server.WithoutModule(), server.Config(withOption(packaged)...)}, nil, "1000", false},
-		"MODULE LOAD":                  {[]server.Option{server.WithoutModule()}, []string{"MODULE", "LOAD", module, "top", "7"}, "7", false},
-		"MODULE LOADEX":                {[]server.Option{server.WithoutModule()}, []string{"MODULE", "LOADEX", module, "CONFIG", "throttle.top", "8"}, "8", false},
-		"no configuration file":        {[]server.Option{server.NoConfigFile(), server.ModuleArgs("top", "9")}, nil, "9", true},
+		"loadmodule":                        {nil, nil, "0", false},
+		"with a load argument":              {[]server.Option{server.ModuleArgs("top", "50")}, nil, "50", false},
+		"with its configuration":            {[]server.Option{server.Config("throttle.top 30")}, nil, "30", false},
+		"with both, which the file decides": {[]server.Option{server.ModuleArgs("TOP", "20"), server.Config("throttle.top 30")}, nil, "30", false},
+		"the packaged lines":                {[]server.Option{server.WithoutModule(), server.Config(packaged...)}, nil, "0", false},
+		"and their option switched on":      {[]server.Option{server.WithoutModule(), server.Config(withOption(packaged)...)}, nil, "1000", false},
+		"MODULE LOAD":                       {[]server.Option{server.WithoutModule()}, []string{"MODULE", "LOAD", module, "top", "7"}, "7", false},
+		"MODULE LOADEX":                     {[]server.Option{server.WithoutModule()}, []string{"MODULE", "LOADEX", module, "CONFIG", "throttle.top", "8"}, "8", false},
+		"no configuration file":             {[]server.Option{server.NoConfigFile(), server.ModuleArgs("top", "9")}, nil, "9", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -61,15 +62,18 @@ func TestEveryWayOfLoadingSurvivesConfigRewrite(t *testing.T) {
 				s.MustDo(way.atRun...)
 			}
 			s.Configure(server.KeepConfig())
-			for range 3 {
+			for _, next := range []string{"", "70", "0"} {
 				assert.Len(t, kit.ThrottleModules(s), 1)
 				assert.Equal(t, way.top, kit.TopOf(s))
 				assert.False(t, s.Do(kit.RawCallOf("key", "15 30 60 1")...).IsError())
-				v := s.Do("CONFIG", "REWRITE")
 				if way.noConfig {
-					assert.Contains(t, v.Text, "without a config file")
+					assert.Contains(t, s.Do("CONFIG", "REWRITE").Text, "without a config file")
 				} else {
-					assert.Equal(t, "OK", v.Text)
+					if next != "" {
+						s.MustDo("CONFIG", "SET", "throttle.top", next)
+						way.top = next
+					}
+					s.MustDo("CONFIG", "REWRITE")
 				}
 				s.Restart()
 			}

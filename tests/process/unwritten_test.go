@@ -52,11 +52,13 @@ func TestNothingIsReadThatWasNotWritten(t *testing.T) {
 	top("MODULE LOADEX ... ARGS")
 }
 
-// A value up to 512 bytes is given room to grow, as the server does it. A longer one takes no more memory than it needs.
+// A value up to 512 bytes is given room to grow, as the server does it. A longer one takes no more memory than it needs. The key is new
+// once, however its value grows and shrinks.
 func TestAValueThatGrowsTakesLittleMemory(t *testing.T) {
 	t.Parallel()
-	s := kit.StartCheckBuild(t)
+	s := kit.StartCheckBuild(t, server.Config("notify-keyspace-events En"))
 	s.Program.NeedsCountedKeys(t)
+	heard := kit.ListenToEvents(t, s)
 	c := s.Raw()
 	memory := func(length int) int64 {
 		t.Helper()
@@ -88,6 +90,7 @@ func TestAValueThatGrowsTakesLittleMemory(t *testing.T) {
 			}
 		}
 	}
+	assert.Len(t, heard.Drain(t), 1+len(steps), "it was deleted as often")
 }
 
 // The memory of a short value is that of an earlier one of the same length.
@@ -148,49 +151,4 @@ func TestNothingIsReadBehindTheWordsOfACall(t *testing.T) {
 		v := replies[3].Elems[1]
 		assert.True(t, strings.HasPrefix(strings.TrimPrefix(v.String(), "(error) "), test.want), "%s: %v", test.call, v)
 	}
-}
-
-// A key is new once, however its value grows and shrinks.
-func TestAKeyIsNewOnce(t *testing.T) {
-	t.Parallel()
-	s := server.Start(t, server.Config("notify-keyspace-events KEAn"))
-	if !s.Program.AtLeast(7, 0) {
-		t.Skip("event new is sent since Redis 7.0")
-	}
-	events := s.Raw()
-	_, err := events.Do("SUBSCRIBE", "__keyevent@0__:new", "end")
-	require.NoError(t, err)
-	_, err = events.Receive()
-	require.NoError(t, err)
-	c := s.Raw()
-	const windows = "CL.LIMIT key WINDOW 10000000/1h WINDOW 100000000/2h WINDOW 1000000000/3h"
-	var longest int64
-	for i := range 70 {
-		// Units of every length, so that values grow in steps of every size.
-		require.EqualValues(t, 0, kit.Ask(t, c, "%s COST %d", windows, 1+i*i*i%70_000).Limited)
-		length := kit.Do(t, c, "STRLEN key").Int
-		longest = max(longest, length)
-		// The server's own account has the value, the key and the entry, rounded up by the
-		// allocator. Short values may be doubled.
-		most := length*5/4 + 200
-		if length <= 512 {
-			most = 2*length + 250
-		}
-		assert.LessOrEqual(t, kit.Do(t, c, "MEMORY USAGE key").Int, most, "%d bytes", length)
-	}
-	require.Greater(t, longest, int64(1000))
-	for kit.Ask(t, c, "CL.REFUND %s COST 10000000", strings.TrimPrefix(windows, "CL.LIMIT ")).Granted != 0 {
-	}
-	assert.EqualValues(t, 0, kit.Do(t, c, "EXISTS key").Int)
-	kit.Do(t, c, "PUBLISH end -")
-	var seen []string
-	for {
-		v, err := events.Receive()
-		require.NoError(t, err)
-		if v.Elems[1].Text == "end" {
-			break
-		}
-		seen = append(seen, v.Elems[2].Text)
-	}
-	assert.Equal(t, []string{"key"}, seen)
 }
