@@ -1,26 +1,15 @@
 package gateway_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"redis-throttle/tests/kit"
 	"redis-throttle/tests/server"
@@ -152,47 +141,4 @@ func TestHelpIsNoError(t *testing.T) {
 	out, err := exec.Command(program, "--halp").CombinedOutput()
 	assert.Error(t, err)
 	assert.Contains(t, string(out), "there is no option --halp")
-}
-
-// Of the certificates that the authority has signed, only those for the name that is asked for are taken.
-func TestClientsOfGRPCNeedTheNameOfTheSetting(t *testing.T) {
-	t.Parallel()
-	dir, servers := server.Certificate(t)
-	authority, key := signed(t, nil, nil, "")
-	ca := filepath.Join(t.TempDir(), "ca.pem")
-	require.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: authority.Raw}), 0o644))
-	g := start(t, server.Start(t).Addr(), basic, "GRPC_SERVER_USE_TLS=true", "GRPC_SERVER_TLS_CERT="+dir+"/crt", "GRPC_SERVER_TLS_KEY="+dir+"/key",
-		"GRPC_CLIENT_TLS_CACERT="+ca, "GRPC_CLIENT_TLS_SAN=envoy.example")
-	as := func(name string) (string, error) {
-		cert, own := signed(t, authority, key, name)
-		return g.asksByTLS(&tls.Config{RootCAs: servers, Certificates: []tls.Certificate{{Certificate: [][]byte{cert.Raw}, PrivateKey: own}}})
-	}
-	got, err := as("envoy.example")
-	require.NoError(t, err)
-	assert.Equal(t, "OK 9", got)
-	_, err = as("other.example")
-	assert.Equal(t, codes.Unavailable, status.Code(err), "%v", err)
-	await(t, "the log says why", func() bool { return strings.Contains(g.Log(), "GRPC_CLIENT_TLS_SAN") })
-}
-
-// signed makes a certificate for a name, signed by an authority, which is itself without one.
-func signed(t *testing.T, authority *x509.Certificate, key *ecdsa.PrivateKey, name string) (*x509.Certificate, *ecdsa.PrivateKey) {
-	t.Helper()
-	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, BasicConstraintsValid: true, IsCA: authority == nil,
-	}
-	if name != "" {
-		template.DNSNames = []string{name}
-	}
-	if authority == nil {
-		authority, key = template, own
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, authority, &own.PublicKey, key)
-	require.NoError(t, err)
-	cert, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	return cert, own
 }

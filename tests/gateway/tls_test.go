@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -72,5 +73,21 @@ func TestClientsOfGRPCNeedACertificate(t *testing.T) {
 	for what, c := range map[string]*tls.Config{"none": {RootCAs: servers}, "another": with(servers, unknown), "one of the system": with(servers, trusted)} {
 		_, err := g.asksByTLS(c)
 		assert.Equal(t, codes.Unavailable, status.Code(err), "%s: %v", what, err)
+	}
+}
+
+// Of the certificates that the authority has signed, only those for the name that is asked for are taken.
+func TestClientsOfGRPCNeedTheNameOfTheSetting(t *testing.T) {
+	t.Parallel()
+	dir, servers := server.Certificate(t)
+	pair, err := tls.LoadX509KeyPair(dir+"/crt", dir+"/key") // for 127.0.0.1, and its own authority
+	require.NoError(t, err)
+	client := &tls.Config{RootCAs: servers, Certificates: []tls.Certificate{pair}}
+	for name, want := range map[string]codes.Code{"127.0.0.1": codes.OK, "envoy.example": codes.Unavailable} {
+		g := start(t, server.Start(t).Addr(), basic, "GRPC_SERVER_USE_TLS=true", "GRPC_SERVER_TLS_CERT="+dir+"/crt", "GRPC_SERVER_TLS_KEY="+dir+"/key",
+			"GRPC_CLIENT_TLS_CACERT="+dir+"/crt", "GRPC_CLIENT_TLS_SAN="+name)
+		_, err := g.asksByTLS(client)
+		assert.Equal(t, want, status.Code(err), "%s: %v", name, err)
+		await(t, "the log says why", func() bool { return want == codes.OK || strings.Contains(g.Log(), "GRPC_CLIENT_TLS_SAN") })
 	}
 }

@@ -27,11 +27,7 @@ import (
 // page is docs/gateway.md.
 func page(t testing.TB) string {
 	t.Helper()
-	root, err := server.RepositoryRoot()
-	require.NoError(t, err)
-	text, err := os.ReadFile(filepath.Join(root, "docs", "gateway.md"))
-	require.NoError(t, err)
-	return string(text)
+	return shipped(t, "docs", "gateway.md")
 }
 
 // block is the first block of the page in a language that holds a text.
@@ -134,6 +130,11 @@ func written(t *testing.T, name, text string) string {
 	return path
 }
 
+func serveEnvoy(t *testing.T, config string) {
+	t.Helper()
+	kit.Serve(t, program(t, "envoy"), "--concurrency", "1", "--disable-hot-restart", "-c", written(t, "envoy.yaml", config))
+}
+
 // proxies start each proxy, configured as the page prints it. replace puts in the ports of the test.
 var proxies = map[string]func(t *testing.T, replace func(string) string, port string){
 	"nginx": func(t *testing.T, replace func(string) string, port string) {
@@ -162,10 +163,10 @@ var proxies = map[string]func(t *testing.T, replace func(string) string, port st
 			strings.Replace(replace(block(t, "yaml", "entryPoints:\n  web")), "/etc/traefik/limits.yaml", dynamic, 1)+"global: {checkNewVersion: false}\n"))
 	},
 	"envoy": func(t *testing.T, replace func(string) string, _ string) {
-		kit.Serve(t, program(t, "envoy"), "--concurrency", "1", "--disable-hot-restart", "-c", written(t, "envoy.yaml", replace(block(t, "yaml", "static_resources"))))
+		serveEnvoy(t, replace(block(t, "yaml", "static_resources")))
 	},
 	"envoy, ext_authz": func(t *testing.T, replace func(string) string, _ string) {
-		kit.Serve(t, program(t, "envoy"), "--concurrency", "1", "--disable-hot-restart", "-c", written(t, "envoy.yaml", replace(block(t, "yaml", "filters.http.ext_authz"))))
+		serveEnvoy(t, replace(block(t, "yaml", "filters.http.ext_authz")))
 	},
 }
 
@@ -334,7 +335,7 @@ descriptors:
 func TestEnvoyLimitsWhateverItPassesOn(t *testing.T) {
 	t.Parallel()
 	size.NeedsFull(t)
-	envoy := program(t, "envoy")
+	program(t, "envoy")
 	g := start(t, server.Start(t).Addr(), "domain: web\ndescriptors:\n- {key: one, limits: [FIXED 2/y]}\n- {key: two, limits: [FIXED 2/y]}\n")
 	backend := httptest.NewServer(http.NotFoundHandler())
 	defer backend.Close()
@@ -346,7 +347,7 @@ func TestEnvoyLimitsWhateverItPassesOn(t *testing.T) {
 	config := strings.NewReplacer("- actions: [{remote_address: {}}]", action("one")+"\n                        "+action("two"),
 		"port_value: 10000", "port_value: "+port, "port_value: 8081", "port_value: "+grpcPort,
 		"port_value: 8000", fmt.Sprintf("port_value: %d", backend.Listener.Addr().(*net.TCPAddr).Port)).Replace(block(t, "yaml", "static_resources"))
-	kit.Serve(t, envoy, "--concurrency", "1", "--disable-hot-restart", "-c", written(t, "envoy.yaml", config))
+	serveEnvoy(t, config)
 	asks := func(key string) (status string) {
 		await(t, "Envoy answers", func() bool {
 			status = statusOf(answered(t, "127.0.0.1", "127.0.0.1:"+port, "GET / HTTP/1.1\r\nHost: a\r\nX-Key: "+key+"\r\n\r\n"))
