@@ -2,7 +2,6 @@
 package command
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -62,12 +61,6 @@ func (c *Call) hold(values []string) {
 			c.Keys[i].Kind, c.Keys[i].Value = String, []byte(values[i])
 		}
 	}
-}
-
-func decideMany(values []string, line string) *Call {
-	c := many(values, line)
-	c.Run(MLimit)
-	return c
 }
 
 // effects are what becomes of each key, as one word.
@@ -149,49 +142,6 @@ func drawLimits(t *rapid.T) (line string) {
 
 func drawOptions(t *rapid.T) string {
 	return rapid.SampledFrom([]string{"", "", " COST 2", " COST 3", " COST 9 UPTO", " STRICT", " FORCE", " FORCE COST 2", " MAXWAIT 10s", " MAXWAIT 1h COST 2", " BAN 1s", " STRICT BAN 1s", " COMPACT"}).Draw(t, "option")
-}
-
-// Where each key has room, all together become what CL.LIMIT would have made of each; otherwise none does.
-func TestMLimitIsEachLimitOrNone(t *testing.T) {
-	allowed, limited := 0, 0
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(1, MaxKeys).Draw(t, "keys")
-		values, groups, names := make([]string, n), make([]string, n), make([]string, n)
-		for i := range n {
-			values[i], groups[i], names[i] = "", drawLimits(t), fmt.Sprint("key", i)
-		}
-		for range 6 {
-			options := rapid.SampledFrom([]string{"", " COST 2", " COST 0"}).Draw(t, "cost")
-			c := decideMany(values, fmt.Sprintf("%d %s %s%s", n, strings.Join(names, " "), strings.Join(groups, " NEXT "), options))
-			require.Equal(t, ReplyFields, c.Reply, string(c.Error))
-			alone := make([]*Call, n)
-			room := true
-			for i := range n {
-				alone[i] = decide(Limit, values[i], "k "+groups[i]+options)
-				room = room && alone[i].Integers[0] == 0
-			}
-			require.Equal(t, room, c.Integers[0] == 0)
-			if !room {
-				limited++
-				for i := range n {
-					require.Equal(t, Keep, c.Keys[i].Effect)
-				}
-				require.Equal(t, int64(1), alone[c.Integers[10]-1].Integers[0], "the key is one that has no room")
-				continue
-			}
-			allowed++
-			for i := range n {
-				require.Equal(t, alone[i].Effect, c.Keys[i].Effect)
-				if alone[i].Effect == Set {
-					require.Equal(t, string(alone[i].NewValue), string(c.Keys[i].NewValue))
-					require.Equal(t, alone[i].ExpireAtMs, c.Keys[i].ExpireAtMs)
-					values[i] = string(alone[i].NewValue)
-				}
-			}
-		}
-	})
-	assert.Greater(t, allowed, 100)
-	assert.Greater(t, limited, 100)
 }
 
 // The notifications and CL.TOP are about the key that decided; of a shadow, about the shadow's.
