@@ -2,19 +2,18 @@ package examples
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/internal/size"
+	"redis-throttle/tests/kit"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
 )
@@ -107,11 +106,11 @@ func TestMistakesShow(t *testing.T) {
 			} {
 				page := tryServe(t, name, mistake.env, mistake.count)
 				if page.url == "" {
-					require.NotEmpty(t, page.complaint(), mistake.name)
+					require.NotEmpty(t, page.stderr.String(), mistake.name)
 					continue
 				}
 				status, limited := page.get(t)
-				require.True(t, limited || status == http.StatusInternalServerError, "%s: %d\n%s", mistake.name, status, page.complaint())
+				require.True(t, limited || status == http.StatusInternalServerError, "%s: %d\n%s", mistake.name, status, page.stderr.String())
 			}
 		})
 	}
@@ -120,13 +119,12 @@ func TestMistakesShow(t *testing.T) {
 // page is a page that an example serves.
 type page struct {
 	url    string // "" when the example ended instead
-	mu     sync.Mutex
-	stderr bytes.Buffer
+	stderr kit.Log
 }
 
 func serve(t *testing.T, name string, env []string, count int) *page {
 	p := tryServe(t, name, env, count)
-	require.NotEmpty(t, p.url, p.complaint())
+	require.NotEmpty(t, p.url, p.stderr.String())
 	return p
 }
 
@@ -135,14 +133,14 @@ func tryServe(t *testing.T, name string, env []string, count int) *page {
 	p := &page{}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	cmd := command(ctx, t, name, env, "serve", strconv.Itoa(count))
-	cmd.Stderr = p
+	cmd.Stderr = &p.stderr
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		cancel()
 		_ = cmd.Wait() // it was killed
-		if text := p.complaint(); t.Failed() {
+		if text := p.stderr.String(); t.Failed() {
 			t.Logf("%s complained:\n%s", name, text[max(0, len(text)-8000):])
 		}
 	})
@@ -153,19 +151,6 @@ func tryServe(t *testing.T, name string, env []string, count int) *page {
 		_ = cmd.Wait() // for all that it has to say
 	}
 	return p
-}
-
-// Write takes what the example complains about.
-func (p *page) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.stderr.Write(b)
-}
-
-func (p *page) complaint() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.stderr.String()
 }
 
 // get is the status of the response to a request, and whether a limit was asked.

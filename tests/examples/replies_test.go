@@ -63,7 +63,7 @@ func TestRepliesAreReadByPosition(t *testing.T) {
 			} {
 				l.change.Store(&c.change)
 				status, limited := page.get(t)
-				require.Equal(t, c.ok, limited, "%s: was the reply understood?\n%s", c.form, page.complaint())
+				require.Equal(t, c.ok, limited, "%s: was the reply understood?\n%s", c.form, page.stderr.String())
 				require.Equal(t, map[bool]int{true: http.StatusOK, false: http.StatusInternalServerError}[c.ok], status, c.form)
 			}
 		})

@@ -2,13 +2,11 @@
 package guard_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -22,6 +20,7 @@ import (
 	"redis-throttle/ratelimit/guard"
 	"redis-throttle/ratelimit/pipelimit"
 	"redis-throttle/tests/calls"
+	"redis-throttle/tests/kit"
 	"redis-throttle/tests/server"
 )
 
@@ -48,24 +47,6 @@ type counted struct {
 func (c *counted) Decide(ctx context.Context, call ratelimit.Call) (ratelimit.Result, error) {
 	c.calls.Add(1)
 	return c.Limiter.Decide(ctx, call)
-}
-
-// lines are what was logged.
-type lines struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) all() []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Split(strings.TrimSuffix(l.text.String(), "\n"), "\n")
 }
 
 // silent is a logger for outages that a test is not about.
@@ -97,10 +78,10 @@ func TestAnOutageIsLeftToThePolicy(t *testing.T) {
 				t.Parallel()
 				s := server.Start(t)
 				behind := &counted{Limiter: ratelimit.New(s.Client(quick), ratelimit.Options{})}
-				var logged lines
+				var logged kit.Log
 				g := guard.New(behind, guard.Options{
 					Policy: policy, Processes: 4, Failures: failures, Pause: pause,
-					Logger: slog.New(slog.NewTextHandler(&logged, nil)),
+					Logger: logged.Logger(),
 				})
 				served := func(key string) bool {
 					result, err := g.Decide(t.Context(), calls.On(key, limits))
@@ -145,15 +126,15 @@ func TestAnOutageIsLeftToThePolicy(t *testing.T) {
 					guard.Local: {count / 4, requests - count/4, 0},
 				}[policy]
 				assert.Equal(t, want, [3]int{allowed, limited, failed})
-				assert.Len(t, logged.all(), 1)
-				assert.Contains(t, logged.all()[0], "Redis is out of reach\" policy="+policy.String())
+				assert.Equal(t, 1, strings.Count(logged.String(), "\n"))
+				assert.Contains(t, logged.String(), "Redis is out of reach\" policy="+policy.String())
 
 				outage.repair(s)
 				require.Eventually(t, func() bool { return served("after") }, 10*time.Second, time.Millisecond)
 				require.False(t, g.Out())
 				require.True(t, served("after"))
-				assert.Len(t, logged.all(), 2)
-				assert.Contains(t, logged.all()[1], "Redis is back")
+				assert.Equal(t, 2, strings.Count(logged.String(), "\n"))
+				assert.Contains(t, logged.String(), "Redis is back")
 			})
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"testing"
 	"time"
@@ -75,8 +76,11 @@ func TestCallWhoseReplyIsLostIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
 	client := s.Client(func(o *redis.Options) {
-		o.Addr = lossyLink(t, s, "CL.")
 		o.MaxRetries = 2
+		o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+			return &lossy{Conn: conn}, err
+		}
 	})
 	require.NoError(t, client.Ping(t.Context()).Err())
 	l := ratelimit.New(client, ratelimit.Options{})
@@ -124,47 +128,22 @@ func remaining(t *testing.T, s *server.Server, key string, limits ratelimit.Limi
 	return r.Remaining
 }
 
-// lossyLink is the address of a network to s that breaks down whenever the reply to a
-// request with text in it arrives.
-func lossyLink(t *testing.T, s *server.Server, text string) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			near, err := listener.Accept()
-			if err != nil {
-				return // the test is over
-			}
-			go carry(near, s.Addr(), []byte(text))
-		}
-	}()
-	return listener.Addr().String()
+// lossy is a connection that breaks down when the reply to a call arrives.
+type lossy struct {
+	net.Conn
+	called bool
 }
 
-func carry(near net.Conn, address string, text []byte) {
-	defer near.Close()
-	far, err := net.Dial("tcp", address)
-	if err != nil {
-		return
+func (l *lossy) Write(p []byte) (int, error) {
+	l.called = bytes.Contains(p, []byte("CL."))
+	return l.Conn.Write(p)
+}
+
+func (l *lossy) Read(p []byte) (int, error) {
+	n, err := l.Conn.Read(p)
+	if l.called {
+		_ = l.Close()
+		return 0, io.EOF
 	}
-	defer far.Close()
-	// A client without a pipeline sends one request at a time, and this one's are short.
-	for request, reply := make([]byte, 4096), make([]byte, 65536); ; {
-		n, err := near.Read(request)
-		if err != nil {
-			return
-		}
-		if _, err = far.Write(request[:n]); err != nil {
-			return
-		}
-		m, err := far.Read(reply)
-		if err != nil || bytes.Contains(request[:n], text) {
-			return
-		}
-		if _, err = near.Write(reply[:m]); err != nil {
-			return
-		}
-	}
+	return n, err
 }

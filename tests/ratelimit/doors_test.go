@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -24,6 +23,7 @@ import (
 	"redis-throttle/ratelimit/commands"
 	"redis-throttle/ratelimit/pipelimit"
 	"redis-throttle/ratelimit/rueidislimit"
+	"redis-throttle/tests/kit"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
 )
@@ -79,26 +79,6 @@ func dotted(version int) string {
 	return fmt.Sprintf("%d.%d.%d", version/10000, version/100%100, version%100)
 }
 
-// lines is a log in memory.
-type lines struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.String()
-}
-
-func (l *lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
-
 var fiveADay = ratelimit.Limits{ratelimit.Rate(5, day)}
 
 func TestCallsAreSentAsWhatTheServerHas(t *testing.T) {
@@ -131,8 +111,8 @@ func requireDoor(t *testing.T, c doorCase, library string) {
 	other := on(s)
 	other.Username, other.Password = "app", "secret"
 	client := map[string]client{"go-redis": s.Client(server.User("app", "secret")), "rueidis": rueidislimit.Client(connect(t, other))}[library]
-	var log lines
-	limiter := ratelimit.New(commands.On(client, commands.Options{Send: commands.Choice(c.Commands), Logger: log.logger()}), ratelimit.Options{})
+	var log kit.Log
+	limiter := ratelimit.New(commands.On(client, commands.Options{Send: commands.Choice(c.Commands), Logger: log.Logger()}), ratelimit.Options{})
 	charged := 0
 	call := func() {
 		t.Helper()
@@ -218,7 +198,7 @@ func TestANewerLibraryIsNotReplacedInARace(t *testing.T) {
 			}
 			s.MustDo("FUNCTION", "LOAD", libraryOf(newer, false))
 		}})
-		var log lines
+		var log kit.Log
 		_, err := limiterOn(client, &log, 0).Limit(t.Context(), "k", fiveADay, 1)
 		require.NoError(t, err, name)
 		assert.EqualValues(t, newer, s.Do("FCALL_RO", "cl_version", "0").Int, name)
@@ -233,7 +213,7 @@ func TestALibraryOfSomebodyElseIsNotDeleted(t *testing.T) {
 	s := server.Start(t, server.WithoutModule())
 	s.MustDo("FUNCTION", "LOAD", "#!lua name=throttle\nredis.register_function('theirs', function() return 'theirs' end)")
 	s.MustDo("FUNCTION", "LOAD", libraryOf(versions["N-1"], false))
-	var log lines
+	var log kit.Log
 	_, err := limiterOn(s.Client(), &log, 0).Limit(t.Context(), "k", fiveADay, 1)
 	require.NoError(t, err)
 	assert.EqualValues(t, versions["N"], s.Do("FCALL_RO", "cl_version", "0").Int)
@@ -250,8 +230,8 @@ func byModule(client interface {
 
 func limiterOn(client interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
-}, log *lines, poll time.Duration) *ratelimit.Limiter {
-	return ratelimit.New(commands.On(client, commands.Options{Logger: log.logger(), Poll: poll}), ratelimit.Options{})
+}, log *kit.Log, poll time.Duration) *ratelimit.Limiter {
+	return ratelimit.New(commands.On(client, commands.Options{Logger: log.Logger(), Poll: poll}), ratelimit.Options{})
 }
 
 // A server whose calls are sent as scripts is asked again after a while: its user may have got rights.
@@ -264,7 +244,7 @@ func TestAServerThatIsSentScriptsIsAskedAgainLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // its time passes by itself
 		client := redis.NewClient(&redis.Options{Addr: options.Addr, Username: "app", Password: "secret", MaxRetries: -1})
 		defer client.Close()
-		var log lines
+		var log kit.Log
 		limiter := limiterOn(client, &log, 0)
 		take := func(left int64) {
 			t.Helper()
@@ -301,7 +281,7 @@ func TestABurstOfFirstCallsLoadsTheLibraryOnce(t *testing.T) {
 	t.Parallel()
 	server.NeedsServer(t, "functions")
 	s := server.Start(t, server.WithoutModule())
-	var log lines
+	var log kit.Log
 	limiter := limiterOn(s.Client(func(o *redis.Options) { o.PoolSize = 50 }), &log, 0)
 	const many = 200
 	limits := ratelimit.Limits{ratelimit.Rate(many, day)}
@@ -326,7 +306,7 @@ func TestAReplicaWithoutTheModuleIsAnOutage(t *testing.T) {
 	t.Parallel()
 	server.NeedsServer(t, "functions")
 	for _, rights := range []string{"+function", "-function"} {
-		var log lines
+		var log kit.Log
 		s := server.Start(t, server.WithoutModule())
 		s.MustDo("ACL", "SETUSER", "app", "on", ">secret", "~*", "+@all", rights)
 		limiter := limiterOn(s.Client(server.User("app", "secret")), &log, 0)
@@ -351,7 +331,7 @@ func TestMastersOfAClusterGetTheLibrary(t *testing.T) {
 	server.NeedsServer(t, "functions")
 	c := topology.StartCluster(t, server.WithoutModule())
 	for library, client := range onCluster(t, c) {
-		var log lines
+		var log kit.Log
 		limiter := limiterOn(client, &log, 0)
 		for round := range 2 {
 			for i := range 30 {

@@ -21,6 +21,7 @@ import (
 	"redis-throttle/ratelimit/ratelimittest"
 	"redis-throttle/ratelimit/rueidislimit"
 	"redis-throttle/tests/calls"
+	"redis-throttle/tests/kit"
 	"redis-throttle/tests/server"
 )
 
@@ -130,7 +131,7 @@ func TestEveryVerbWithoutTheModule(t *testing.T) {
 	for name, client := range map[string]client{
 		"functions": functions.Client(), "scripts": scripts.Client(), "shared": pipelimit.Share(functions.Client(), pipelimit.Options{}),
 	} {
-		var log lines
+		var log kit.Log
 		l := limiterOn(client, &log, time.Hour)
 		requireResults(t, want, l, name)
 		holders, err := leases.List(t.Context(), client, name+":jobs", 5)

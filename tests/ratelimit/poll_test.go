@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/tests/kit"
 	"redis-throttle/tests/server"
 )
 
@@ -17,7 +18,7 @@ import (
 func TestACallThatWaitsNeedsTheModuleOrPoll(t *testing.T) {
 	t.Parallel()
 	server.NeedsServer(t, "functions")
-	var log lines
+	var log kit.Log
 	client := server.Start(t, server.WithoutModule()).Client()
 	limiter := limiterOn(client, &log, 0)
 	lease := ratelimit.Call{Verb: ratelimit.VerbLease, Keys: []ratelimit.Key{{Name: "l", Slots: 1, TTL: time.Hour}}, ID: "a", MaxWait: time.Minute}
@@ -43,7 +44,7 @@ func TestACallThatWaitsNeedsTheModuleOrPoll(t *testing.T) {
 func TestABanThatLastsLongerEndsAWaitAtOnce(t *testing.T) {
 	t.Parallel()
 	server.NeedsServer(t, "functions")
-	var log lines
+	var log kit.Log
 	for name, client := range map[string]*redis.Client{"module": server.Start(t).Client(), "functions": server.Start(t, server.WithoutModule()).Client()} {
 		limiter := limiterOn(client, &log, time.Hour) // a poll would never come
 		_, err := limiter.Ban(t.Context(), "k", 2*time.Hour)
@@ -62,7 +63,7 @@ func TestABanThatLastsLongerEndsAWaitAtOnce(t *testing.T) {
 func TestWaitingOnRatesReservesWithoutTheModule(t *testing.T) {
 	t.Parallel()
 	server.NeedsServer(t, "functions")
-	var log lines
+	var log kit.Log
 	s := server.Start(t, server.WithoutModule())
 	limiter := limiterOn(s.Client(), &log, time.Hour) // a poll would never come
 	limits := ratelimit.Limits{ratelimit.Rate(20, time.Second).Burst(1)}
@@ -102,7 +103,7 @@ func TestWaitingOnRatesReservesWithoutTheModule(t *testing.T) {
 func TestWaitingByPollsWithoutTheModule(t *testing.T) {
 	t.Parallel()
 	server.NeedsServer(t, "functions")
-	var log lines
+	var log kit.Log
 	s := server.Start(t, server.WithoutModule())
 	limiter := limiterOn(s.Client(), &log, 5*time.Millisecond)
 	window := ratelimit.Limits{ratelimit.Window(1, time.Hour)}
