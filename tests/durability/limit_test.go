@@ -5,12 +5,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/tests/resp"
-	"redis-throttle/tests/server"
 )
 
 // limit is a rate limit: how to ask for it, and what it comes to.
@@ -48,16 +46,4 @@ func tatIn(t testing.TB, value string) int64 {
 	tat, err := strconv.ParseInt(value, 10, 64)
 	require.NoError(t, err)
 	return tat
-}
-
-// serverTime is the server's clock in ns since the epoch.
-func serverTime(t testing.TB, s *server.Server) int64 {
-	t.Helper()
-	v := s.MustDo("TIME")
-	require.Len(t, v.Elems, 2)
-	seconds, err := strconv.ParseInt(v.Elems[0].Text, 10, 64)
-	require.NoError(t, err)
-	micros, err := strconv.ParseInt(v.Elems[1].Text, 10, 64)
-	require.NoError(t, err)
-	return seconds*int64(time.Second) + micros*int64(time.Microsecond)
 }

@@ -29,8 +29,6 @@ func TestCallersThatWaitAreAnsweredByTheOldNodeOfTheirSlot(t *testing.T) {
 	}, topology.Failover) // which sends callers away
 }
 
-const lineLimit = "RATE 1/s BURST 1"
-
 // moveUnderAWaitingLine has three callers wait behind so many reservations, one second
 // each, while the slot moves. ok is false when that took too long to say anything.
 func moveUnderAWaitingLine(t *testing.T, c *topology.Cluster, way topology.Way, ahead int) (ok bool) {
@@ -40,23 +38,23 @@ func moveUnderAWaitingLine(t *testing.T, c *topology.Cluster, way topology.Way, 
 	tag, slot := c.TagAmongLowest(from)
 	key := fmt.Sprintf("{%s}:line:%d", tag, ahead)
 
-	firstNs := serverTime(t, from)
+	const limit = "RATE 1/s BURST 1"
+	reserve, wait := fmt.Sprintf("CL.LIMIT %s %s MAXWAIT 1d", key, limit), fmt.Sprintf("CL.WAIT %s %s TIMEOUT 1d", key, limit)
+	admin, there := from.Raw(), to.Raw()
+	firstNs := kit.NowIn(t, admin)
 	for range ahead {
-		requireAllowed(t, from.MustDo(lineCall("CL.LIMIT", key, "MAXWAIT")...))
+		require.Zero(t, kit.Ask(t, admin, "%s", reserve).Limited)
 	}
-	admin := from.Raw()
 	var callers []*resp.Conn
 	for i := range 3 {
-		caller := from.Raw()
-		callers = append(callers, caller)
-		require.NoError(t, caller.Send(lineCall("CL.WAIT", key, "TIMEOUT")...))
-		require.NoError(t, caller.Flush())
+		callers = append(callers, from.Raw())
+		kit.Send(t, callers[i], wait)
 		kit.AwaitWaiting(t, admin, i+1)
 	}
 	turnNs := func(place int) int64 { return firstNs + int64(ahead+place)*int64(time.Second) }
 
 	way.Pass(c, slot, from, to)
-	if serverTime(t, from) >= turnNs(0) {
+	if kit.NowIn(t, admin) >= turnNs(0) {
 		for _, caller := range callers {
 			_ = caller.Close() // they may have been answered meanwhile
 		}
@@ -64,45 +62,24 @@ func moveUnderAWaitingLine(t *testing.T, c *topology.Cluster, way topology.Way, 
 		return false
 	}
 	require.Same(t, to, c.Owner(slot))
-	assert.True(t, strings.HasPrefix(from.Do(lineCall("CL.WAIT", key, "TIMEOUT")...).Text, "MOVED "), "a new call belongs to the new node")
+	assert.True(t, strings.HasPrefix(kit.Do(t, from.Raw(), "%s", wait).Text, "MOVED "), "a new call belongs to the new node")
 	require.NoError(t, callers[1].Close())
 	kit.AwaitWaiting(t, admin, 2)
 
-	newcomer := to.MustDo(lineCall("CL.LIMIT", key, "MAXWAIT")...)
-	requireAllowed(t, newcomer)
-	assert.GreaterOrEqual(t, serverTime(t, to)+fieldOf(t, newcomer, "wait_ms")*int64(time.Millisecond), turnNs(3), "behind all who wait, and the one who left")
+	newcomer := kit.Ask(t, there, "%s", reserve)
+	require.Zero(t, newcomer.Limited)
+	assert.GreaterOrEqual(t, kit.NowIn(t, there)+newcomer.WaitMs*int64(time.Millisecond), turnNs(3), "behind all who wait, and the one who left")
 
 	for _, place := range []int{0, 2} {
 		v, err := callers[place].Receive()
 		require.NoError(t, err)
-		nowNs := serverTime(t, from)
-		requireAllowed(t, v)
+		nowNs := kit.NowIn(t, admin)
+		a, err := kit.StandingIn(v)
+		require.NoError(t, err)
+		require.Zero(t, a.Limited)
 		assert.GreaterOrEqual(t, nowNs, turnNs(place), "caller %d came before its turn", place)
 		t.Logf("caller %d answered %v after its turn at the earliest", place, time.Duration(nowNs-turnNs(place)).Round(time.Millisecond))
 	}
 	assert.Zero(t, from.MustDo("CLUSTER", "COUNTKEYSINSLOT", strconv.Itoa(slot)).Int, "the old node writes nothing any more")
 	return true
-}
-
-func lineCall(command, key, patience string) []string {
-	return append(append([]string{command, key}, strings.Fields(lineLimit)...), patience, "1d")
-}
-
-func requireAllowed(t *testing.T, v resp.Value) {
-	t.Helper()
-	allowed, err := allowedIn(v)
-	require.NoError(t, err)
-	require.True(t, allowed, "%v", v)
-}
-
-// fieldOf is an integer of a reply of names and values.
-func fieldOf(t *testing.T, v resp.Value, name string) int64 {
-	t.Helper()
-	for i := 0; i+1 < len(v.Elems); i += 2 {
-		if v.Elems[i].Text == name {
-			return v.Elems[i+1].Int
-		}
-	}
-	require.Fail(t, "no field "+name, "%v", v)
-	return 0
 }

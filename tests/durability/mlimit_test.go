@@ -119,11 +119,14 @@ func TestKilledAmidCallsOnSeveralKeysLeavesNoHalf(t *testing.T) {
 	judgedPrefixes, loaded := 0, 0
 	for cycle := range cycles {
 		topology.AwaitReplicas(t, s, replicas...)
-		killUnder(t, s, callers, 1+rand.Int64N(most), func(c *resp.Conn, _ int, acknowledged func()) {
-			for groups[rand.IntN(len(groups))].take(func(command []string) (resp.Value, error) { return c.Do(command...) }) == nil {
-				acknowledged()
-			}
+		cr := gather(t, callers, func(int) func() error {
+			c := s.Raw()
+			do := func(command []string) (resp.Value, error) { return c.Do(command...) }
+			return func() error { return groups[rand.IntN(len(groups))].take(do) }
 		})
+		cr.awaitAnswers(1 + rand.Int64N(most))
+		s.Kill()
+		cr.disperse()
 		for _, replica := range replicas {
 			require.Eventually(t, func() bool { return replica.Info("replication")["master_link_status"] == "down" }, time.Minute, time.Millisecond)
 			requireWhole(t, groups, valuesOf(t, replica), fmt.Sprintf("replica on port %d", replica.Port), none)
