@@ -42,6 +42,21 @@ func utc(t require.TestingT, text string) int64 {
 	return at.UnixNano()
 }
 
+// What draws against the naive calendar rarely come upon.
+func TestWindowsAroundClocksThatAreSetBackOrSkipTime(t *testing.T) {
+	for _, tt := range []struct {
+		name, zone     string
+		offset         time.Duration
+		at, start, end string
+	}{
+		{"clocks show the day before again: it is over", "America/St_Johns", 0, "2010-11-07T03:00:00Z", "2010-11-07T02:30:00Z", "2010-11-08T03:30:00Z"},
+		{"from half a second after the time that clocks skip to", "Europe/Berlin", 3*time.Hour + time.Second/2, "2025-03-30T12:00:00Z", "2025-03-30T01:00:00.5Z", "2025-03-31T01:00:00.5Z"},
+	} {
+		w := spec(t, 1, calendar.Day, tt.zone, tt.offset).At(utc(t, tt.at))
+		assert.Equal(t, []int64{utc(t, tt.start), utc(t, tt.end)}, []int64{w.Start, w.End}, tt.name)
+	}
+}
+
 func TestWindowsOfAFixedLength(t *testing.T) {
 	const top = math.MaxInt64
 	for _, tt := range []struct {
