@@ -8,12 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// runAlias decides a call whose words are given as one line, at nowNs.
-func runAlias(name, value, words string) *Call {
-	c := run(value, words)
-	c.Effect = Keep
-	c.Run(Among(Aliases, []byte(name)))
-	return c
+// decideAlias is decide by another name of CL.THROTTLE.
+func decideAlias(name, value, line string) *Call {
+	return decide(Among(Aliases, []byte(name)), value, line)
 }
 
 // Both have the reply of CL.THROTTLE, and leave what it leaves.
@@ -32,10 +29,10 @@ func TestOtherNamesAreCLThrottle(t *testing.T) {
 		{"", "k 0 1000000000 100000000000.5", "k 0 1000000000 100000000000.5"},
 		{"foo", "k 15 30 60", "k 15 30 60"},
 	} {
-		want := run(tt.value, tt.throttle)
-		alias := runAlias("gcra", tt.value, tt.gcra)
+		want := decide(Throttle, tt.value, tt.throttle)
+		alias := decideAlias("gcra", tt.value, tt.gcra)
 		assert.Equal(t, shownCall(want), shownCall(alias), tt.gcra)
-		assert.Equal(t, shownCall(want), shownCall(runAlias("rl.throttle", tt.value, tt.throttle)), tt.throttle)
+		assert.Equal(t, shownCall(want), shownCall(decideAlias("rl.throttle", tt.value, tt.throttle)), tt.throttle)
 	}
 }
 
@@ -66,12 +63,12 @@ func TestWhatIsWrongWithACallOfGCRAIsNamed(t *testing.T) {
 		"k 9223372036854775806 1 1e9":      badTolerance,
 		"k 0 1 " + strings.Repeat("1", 65): badTokensPeriod,
 	} {
-		c := runAlias("GCRA", "", line)
+		c := decideAlias("GCRA", "", line)
 		require.Equal(t, ReplyError, c.Reply, line)
 		assert.Equal(t, want, string(c.Error), line)
 	}
 	for _, line := range []string{"k", "k 1 1", "k 1 1 1 TOKENS 1 x"} {
-		assert.Equal(t, ReplyWrongArity, runAlias("GCRA", "", line).Reply, line)
+		assert.Equal(t, ReplyWrongArity, decideAlias("GCRA", "", line).Reply, line)
 	}
 }
 

@@ -1,12 +1,24 @@
 package command
 
 import (
+	"flag"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"redis-throttle/internal/size"
 )
+
+// Rapid's own default of 100 cases is made for slower code than this.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
+		_ = checks.Value.Set(size.Of("300", "3000"))
+	}
+	m.Run()
+}
 
 // call is words, given as one line, before they are looked at.
 func call(line string) *Call {

@@ -15,18 +15,8 @@ func TestABanAfterOneDenialIsABan(t *testing.T) {
 		now := nowNs
 		values := map[string]string{}
 		run := func(cmd *Command, ban, line string) *Call {
-			c := call(line)
-			c.NowNs, c.Kind, c.Value = now, String, []byte(values[ban])
-			if values[ban] == "" {
-				c.Kind = Absent
-			}
-			c.Run(cmd)
-			switch c.Effect {
-			case Set:
-				values[ban] = string(c.NewValue)
-			case Delete:
-				values[ban] = ""
-			}
+			c := decideAt(now, cmd, values[ban], line)
+			values[ban] = c.Key.leaves(values[ban])
 			return c
 		}
 		for range 30 {
@@ -44,19 +34,6 @@ func TestABanAfterOneDenialIsABan(t *testing.T) {
 			require.Equal(t, values["alone"], values["after"])
 		}
 	})
-}
-
-func TestCountingADenialDoesNotAllocate(t *testing.T) {
-	const limits = "k FIXED 1/d BAN 1m AFTER 3/1h"
-	value := valueAfter(t, limits, limits)
-	for name, held := range map[string]string{"the first": valueAfter(t, limits), "another": value, "the last": valueAfter(t, limits, limits, limits)} {
-		c := call(limits)
-		c.Kind, c.Value, c.Past = String, []byte(held), &Past{}
-		c.Room = make([]byte, 0, MaxValueLen)
-		c.Run(Limit)
-		require.Equal(t, []int64{1, 1}, c.Integers[:2], name)
-		assert.Zero(t, testing.AllocsPerRun(100, func() { c.Run(Limit) }), name)
-	}
 }
 
 // Old modules refuse such a value, as they do every kind of limit that they do not know. So does this one, if it is none.

@@ -47,12 +47,7 @@ func TestEachChangesNoDecision(t *testing.T) {
 			require.Equal(t, []any{without.Tally, without.TallyKey, without.Shadowed}, []any{with.Tally, with.TallyKey, with.Shadowed}, line)
 			require.Equal(t, without.effects(), with.effects(), line)
 			if alone, ok := strings.CutPrefix(line, "1 "); ok && !strings.Contains(line, "ANY") { // CL.LIMIT decides by code of its own
-				c := call(alone + " EACH")
-				c.NowNs, c.Key = now, &Key{Kind: String, Value: []byte(values[0])}
-				if values[0] == "" {
-					c.Kind = Absent
-				}
-				c.Run(Limit)
+				c := decideAt(now, Limit, values[0], alone+" EACH")
 				require.Equal(t, with.Integers[:fieldsOfLimit], c.Integers, line)
 				require.Equal(t, with.Each, c.Each, line)
 				require.Equal(t, []any{with.Keys[0].Effect, string(with.Keys[0].NewValue)}, []any{c.Effect, string(c.NewValue)}, line)
@@ -80,13 +75,4 @@ func TestEachChangesNoDecision(t *testing.T) {
 	}
 	assert.GreaterOrEqual(t, min(limited, written), 50)
 	assert.GreaterOrEqual(t, corrected, 10, "states that a denied call corrects")
-}
-
-func TestEachDoesNotAllocate(t *testing.T) {
-	c := decide(Limit, valueAfter(t, "k RATE 5/s RATE 9/m"), "k RATE 5/s RATE 9/m EACH")
-	c.Past = &Past{}
-	assert.Zero(t, testing.AllocsPerRun(100, func() { c.Run(Limit) }))
-	c = many(nil, "3 a b c RATE 5/s NEXT RATE 9/m NEXT RATE 6/s ANY EACH COMPACT")
-	c.Past = &Past{}
-	assert.Zero(t, testing.AllocsPerRun(100, func() { c.Run(MLimit) }))
 }

@@ -14,15 +14,15 @@ const ms = int64(time.Millisecond)
 
 // decide runs a command whose words are given as one line, at nowNs on a key that holds
 // value, or on none when value is empty.
-func decide(command *Command, value, line string) *Call {
-	c := &Call{In: &In{NowNs: nowNs, MayBlock: true}, Key: &Key{Kind: String, Value: []byte(value), Room: make([]byte, 0, MaxValueLen)}}
+func decide(command *Command, value, line string) *Call { return decideAt(nowNs, command, value, line) }
+
+func decideAt(now int64, command *Command, value, line string) *Call {
+	c := call(line)
+	c.NowNs, c.MayBlock = now, true
+	c.Kind, c.Value, c.Room = String, []byte(value), make([]byte, 0, MaxValueLen)
 	if value == "" {
 		c.Kind = Absent
 	}
-	for _, word := range strings.Fields(line) {
-		c.Args = append(c.Args, []byte(word))
-	}
-	c.ArgCount = len(c.Args)
 	c.Run(command)
 	return c
 }
@@ -32,9 +32,18 @@ func valueAfter(t testing.TB, lines ...string) (value string) {
 	for _, line := range lines {
 		c := decide(Limit, value, line)
 		require.Equal(t, ReplyFields, c.Reply, "%s: %s", line, c.Error)
-		if c.Effect == Set {
-			value = string(c.NewValue)
-		}
+		value = c.Key.leaves(value)
+	}
+	return value
+}
+
+// leaves is what the key holds after a call that found value there.
+func (k *Key) leaves(value string) string {
+	switch k.Effect {
+	case Set:
+		return string(k.NewValue)
+	case Delete:
+		return ""
 	}
 	return value
 }
@@ -53,32 +62,50 @@ func fieldsOf(t testing.TB, c *Call) fields {
 }
 
 func TestNoCommandAllocates(t *testing.T) {
-	taken := valueAfter(t, "k RATE 5/s BURST 10 RATE 100000/h WINDOW 100/m FIXED 9/d COST 3")
-	for line, call := range map[string]*Call{
-		"one rate":         decide(Limit, "", "k RATE 5/s"),
-		"denied":           decide(Limit, tatIn(nsPerSecond), "k RATE 5/s"),
-		"reserved":         decide(Limit, tatIn(nsPerSecond), "k RATE 5/s MAXWAIT 10s"),
-		"a stack":          decide(Limit, taken, "k rate 5/s burst 10 RATE 100000/h WINDOW 100/m FIXED 9/d COST 3 STRICT"),
-		"a denied stack":   decide(Limit, taken, "k RATE 5/s BURST 10 RATE 100000/h WINDOW 100/m FIXED 9/d COST 7"),
-		"a strict stack":   decide(Limit, taken, "k RATE 5/s BURST 10 RATE 100000/h WINDOW 100/m FIXED 9/d COST 7 STRICT"),
-		"beside others":    decide(Limit, taken, "k RATE 7/s BURST 10"),
-		"a syntax error":   decide(Limit, "", "k RATE 5/s BURST 10 RATTE"),
-		"a crowded window": decide(Limit, crowdedWindow(t), "k WINDOW 100/m"),
-		"a bad value":      decide(Limit, "bar", "k RATE 5/s"),
-		"too many limits":  decide(Limit, "", "k"+strings.Repeat(" FIXED 1/s", 9)),
-		"a long bad word":  decide(Limit, "", "k "+strings.Repeat("x", 10_000)),
-		"too long a limit": decide(Limit, "", "k RATE 1/200000d"),
+	const (
+		stack     = "k RATE 5/s BURST 10 RATE 100000/h WINDOW 100/m FIXED 9/d"
+		calendars = "k FIXED 1000/mo TZ Europe/Berlin FIXED 1000/w OFFSET 1d FIXED 1000/d OFFSET 6h TZ America/New_York FIXED 1000/m FIRST"
+		counted   = "k FIXED 1/d BAN 1m AFTER 3/1h"
+	)
+	taken, inCalendars, empty := valueAfter(t, stack+" COST 3"), valueAfter(t, calendars), tatIn(nsPerSecond)
+	for _, tt := range []struct {
+		what        string
+		cmd         *Command
+		value, line string
+	}{
+		{"one rate", Limit, "", "k RATE 5/s"},
+		{"denied", Limit, empty, "k RATE 5/s"},
+		{"reserved", Limit, empty, "k RATE 5/s MAXWAIT 10s"},
+		{"a stack", Limit, taken, strings.ToLower(stack) + " COST 4 STRICT"},
+		{"a denied stack", Limit, taken, stack + " COST 8"},
+		{"a strict stack", Limit, taken, stack + " COST 8 STRICT"},
+		{"each of a stack", Limit, taken, stack + " EACH"},
+		{"beside others", Limit, taken, "k RATE 7/s BURST 10"},
+		{"a crowded window", Limit, crowdedWindow(t), "k WINDOW 100/m"},
+		{"calendars", Limit, inCalendars, calendars},
+		{"denied in calendars", Limit, inCalendars, calendars + " COST 1000"},
+		{"another zone", Limit, "", "k FIXED 5/d TZ Asia/Tokyo"},
+		{"the first denial", Limit, valueAfter(t, counted), counted},
+		{"another denial", Limit, valueAfter(t, counted, counted), counted},
+		{"the last denial", Limit, valueAfter(t, counted, counted, counted), counted},
+		{"a syntax error", Limit, "", "k RATE 5/s BURST 10 RATTE"},
+		{"a bad value", Limit, "bar", "k RATE 5/s"},
+		{"too many limits", Limit, "", "k" + strings.Repeat(" FIXED 1/s", 9)},
+		{"a long bad word", Limit, "", "k " + strings.Repeat("x", 10_000)},
+		{"too long a limit", Limit, "", "k RATE 1/200000d"},
+		{"a look", Peek, taken, stack + " COST 3"},
+		{"a look at calendars", Peek, inCalendars, calendars},
+		{"a refund", Refund, taken, stack + " COST 3"},
+		{"a refund in calendars", Refund, inCalendars, calendars},
+		{"a wait", Wait, empty, "k RATE 5/s RATE 9/m COST 3 TIMEOUT 1m"},
+		{"throttle: allowed", Throttle, "", "k 15 30 60 1"},
+		{"throttle: denied", Throttle, tatIn(32 * nsPerSecond), "k 15 30 60 1"},
+		{"throttle: a look", Throttle, tatIn(32 * nsPerSecond), "k 15 30 60 0"},
+		{"throttle: an error", Throttle, "bar", "k 15 30 60 1"},
 	} {
-		assert.Zero(t, allocsOf(Limit, call), line)
+		assert.Zero(t, allocsOf(tt.cmd, decide(tt.cmd, tt.value, tt.line)), tt.what)
 	}
-	for name, c := range map[*Command]*Call{
-		Peek:   decide(Peek, taken, "k RATE 5/s BURST 10 WINDOW 100/m FIXED 9/d COST 3"),
-		Refund: decide(Refund, taken, "k RATE 5/s BURST 10 WINDOW 100/m FIXED 9/d COST 3"),
-		Wait:   decide(Wait, tatIn(nsPerSecond), "k RATE 5/s RATE 9/m COST 3 TIMEOUT 1m"),
-	} {
-		assert.Zero(t, allocsOf(name, c), name)
-	}
-	waited := decide(Wait, tatIn(nsPerSecond), "k RATE 5/s TIMEOUT 1m")
+	waited := decide(Wait, empty, "k RATE 5/s TIMEOUT 1m")
 	assert.Zero(t, testing.AllocsPerRun(100, func() { waited.Answer(Wait, true, ms) }))
 }
 
@@ -87,7 +114,7 @@ func TestNoCommandAllocates(t *testing.T) {
 func allocsOf(command *Command, c *Call) float64 {
 	c.Past = &Past{}
 	words, count := c.Args, c.ArgCount
-	other := call("k WINDOW 1/s RATE 1/s")
+	other := call("k WINDOW 1/s RATE 1/s FIXED 5/w TZ Asia/Seoul")
 	return testing.AllocsPerRun(100, func() {
 		c.Args, c.ArgCount = words, count
 		c.Run(command)

@@ -97,13 +97,8 @@ func (r *retryRun) run(cmd *Command, line string, now int64) (c *Call, values []
 	if cmd != MLimit {
 		keys = []Key{*c.Key}
 	}
-	for i, key := range keys {
-		switch key.Effect {
-		case Set:
-			values[i] = string(key.NewValue)
-		case Delete:
-			values[i] = ""
-		}
+	for i := range keys {
+		values[i] = keys[i].leaves(values[i])
 	}
 	return c, values
 }
