@@ -2,7 +2,6 @@
 package line
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -509,39 +508,4 @@ func everySequenceOfTurns(t *testing.T, length int, operations int64) (seen turn
 		assert.NotZero(t, n)
 	}
 	return seen
-}
-
-// The heap of deadlines gives the earliest first, also after others have left.
-func TestDeadlinesComeInTheirOrder(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		var root *entry
-		var in []*entry
-		for i := range rapid.IntRange(1, 60).Draw(t, "operations") {
-			if len(in) == 0 || rapid.Bool().Draw(t, fmt.Sprint("comes ", i)) {
-				e := &entry{}
-				e.deadlineNs = rapid.Int64Range(1, 20).Draw(t, "deadline")
-				root, in = meld(root, e), append(in, e)
-			} else {
-				j := rapid.IntRange(0, len(in)-1).Draw(t, "leaves")
-				root, in = withdraw(root, in[j]), slices.Delete(in, j, j+1)
-			}
-			requireEarliest(t, root, in)
-		}
-		for len(in) > 0 {
-			first := root
-			root, in = withdraw(root, first), slices.DeleteFunc(in, func(e *entry) bool { return e == first })
-			requireEarliest(t, root, in)
-		}
-	})
-}
-
-func requireEarliest(t require.TestingT, root *entry, in []*entry) {
-	if len(in) == 0 {
-		require.Nil(t, root)
-		return
-	}
-	require.Contains(t, in, root)
-	for _, e := range in {
-		require.LessOrEqual(t, root.deadlineNs, e.deadlineNs)
-	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"redis-throttle/internal/chance"
 	"redis-throttle/internal/naive"
@@ -112,16 +111,6 @@ func TestBetweenTwoTurnsOfAGroupOthersHaveTheirShare(t *testing.T) {
 		most = max(most, s.waited)
 	}
 	assert.Greater(t, most, int64(10), "no group has waited for long")
-}
-
-func TestBetweenTwoTurnsOfAGroupOthersHaveTheirShareShrunk(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		pick := chance.FromRapid(t)
-		s := newShares(t, pick("weight", 1, 7), pick("weight", 1, 7), pick("weight", 1, 7))
-		for range 30 {
-			s.step(pick)
-		}
-	})
 }
 
 // Every short history of three groups with any weights up to three.
