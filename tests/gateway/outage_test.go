@@ -115,6 +115,19 @@ func TestRedisIsDown(t *testing.T) {
 	}
 }
 
+func TestAPasswordThatChangesIsAnOutage(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	s.MustDo("ACL", "SETUSER", "gateway", "on", ">secret", "~*", "+cl.limit", "+cl.mlimit", "+cl.refund")
+	g := start(t, s.Addr(), "redis_down: closed"+basic, "REDIS_AUTH=gateway:secret")
+	require.Equal(t, "OK 9", g.asks(ask("shop", 0, "user=1")))
+	s.MustDo("ACL", "SETUSER", "gateway", "resetpass", ">other")
+	s.MustDo("CLIENT", "KILL", "USER", "gateway")
+	require.Equal(t, "OVER -!", g.asks(ask("shop", 0, "user=1")))
+	s.MustDo("ACL", "SETUSER", "gateway", "resetpass", ">secret")
+	await(t, "Redis decides again", func() bool { return strings.HasPrefix(g.asks(ask("shop", 0, "path=/")), "OK") })
+}
+
 // Whatever keeps Redis from deciding is an outage, for which the domain has a policy, and the log says at the start what is wrong.
 func TestWhateverKeepsRedisFromDecidingIsAnOutage(t *testing.T) {
 	t.Parallel()
