@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/internal/size"
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/rueidislimit"
 	"redis-throttle/tests/calls"
@@ -208,6 +209,22 @@ func TestWhatIsGrantedToACallerThatHasLeftIsGivenBack(t *testing.T) {
 	}
 }
 
+// The same when both happen at once: the caller has what it was granted, or it is given back.
+func TestNoUnitOfAWaitThatIsCancelledIsLost(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	direct := ratelimit.New(s.Client(), ratelimit.Options{})
+	for _, client := range onServer(t, s) {
+		l := ratelimit.New(client, ratelimit.Options{})
+		for range size.Of(25, 250) {
+			s.MustDo("FLUSHALL")
+			requireGrantsAreGivenBack(t, s, nil, l, direct)
+		}
+	}
+}
+
+// requireGrantsAreGivenBack keeps replies back behind the gate while a caller leaves. Without one, what is granted races with
+// the caller.
 func requireGrantsAreGivenBack(t *testing.T, s *server.Server, gate *sync.RWMutex, l, direct *ratelimit.Limiter) {
 	t.Helper()
 	hourly := ratelimit.Limits{ratelimit.Window(1, time.Hour)}
@@ -233,6 +250,15 @@ func requireGrantsAreGivenBack(t *testing.T, s *server.Server, gate *sync.RWMute
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := calls.Ends(ctx, l, tt.waits)
 		require.Eventually(t, func() bool { return s.Info("throttle")[name] == "1" }, time.Minute, time.Millisecond, name)
+		if gate == nil {
+			go cancel()
+			require.NoError(t, tt.grants())
+			if err := <-ended; err != nil {
+				require.ErrorIs(t, err, context.Canceled)
+				require.Eventually(t, tt.isFree, time.Minute, time.Millisecond, name)
+			}
+			continue
+		}
 		gate.Lock()
 		require.NoError(t, tt.grants())
 		require.Eventually(t, func() bool { return s.Info("throttle")[name] == "0" }, time.Minute, time.Millisecond, name)
