@@ -143,7 +143,7 @@ func TestRandomWordsOfBlockingCallsGetWellFormedReplies(t *testing.T) {
 		command := append(g.words("CL.WAIT"), "TIMEOUT", "2ms")
 		v, err := c.Do(command...)
 		require.NoError(t, err)
-		require.NoError(t, checkAnswer(v), "%.500q answers %v", command, v)
+		require.NoError(t, checkForm(v), "%.500q answers %v", command, v)
 		if !v.IsError() {
 			answered++
 		}
