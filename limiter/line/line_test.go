@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/gcra"
-	"redis-throttle/internal/size"
 	"redis-throttle/limiter/stack"
 )
 
@@ -197,34 +196,6 @@ func heapBytes() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
-}
-
-// requireNoGrowth runs a cycle a million times, and fails if memory is kept.
-func requireNoGrowth(t *testing.T, cycle func(i int64)) {
-	n := size.Of[int64](50_000, 1_000_000)
-	for i := range n / 100 {
-		cycle(i)
-	}
-	before := heapBytes()
-	for i := n / 100; i < n; i++ {
-		cycle(i)
-	}
-	assert.Less(t, heapBytes()-before, int64(64<<10))
-}
-
-func TestComingAndLeavingDoesNotGrow(t *testing.T) {
-	db, limits := newDatabase(t), []stack.Limit{rate(t, 10, second, 1)}
-	names := []string{"a", "b", "c"}
-	requireNoGrowth(t, func(i int64) {
-		key := names[i%3]
-		db.wait(key, uintptr(i), limits, 1, start)
-		if _, _, ok := db.lines.Leave(uintptr(i)); ok {
-			db.wake(db.lines.lines[0], start)
-		}
-	})
-	assert.Zero(t, db.lines.waits())
-	assert.Empty(t, db.lines.byName)
-	assert.Len(t, db.lines.lines, 1)
 }
 
 // What a client can have the package keep are as many callers and lines as there ever were at the same time. Names of keys are the

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/clock"
 	"redis-throttle/tests/kit"
 	"redis-throttle/tests/neighbour"
 	"redis-throttle/tests/server"
@@ -249,5 +250,26 @@ func TestASetThatIsBeingCreatedIsLeftAlone(t *testing.T) {
 		}
 		neighbour.Do(t, s, "")
 		kit.Do(t, c, "FLUSHALL")
+	}
+}
+
+// Leases lapse at the very instant of the call, and there are more of them than a call looks at.
+func TestManyLeasesLapseAtTheInstantOfACall(t *testing.T) {
+	t.Parallel()
+	for name, config := range map[string]string{"a server": "", "no ZCOUNT": `rename-command ZCOUNT ""`} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := clock.New(t, kit.Noon.UnixNano()).Start(server.Config(config)).Raw()
+			for _, lapse := range []int{15, 16, 17, 18} {
+				kit.Do(t, c, "DEL k")
+				zadd := fmt.Sprintf("ZADD k %d held", kit.Noon.UnixMilli()+1)
+				for i := range lapse {
+					zadd += fmt.Sprintf(" %d lapses%d", kit.Noon.UnixMilli(), i)
+				}
+				kit.Do(t, c, "%s", zadd)
+				assert.Equal(t, kit.NewLeased(1, 1, 0, 1, 0, 0), kit.AskLease(t, c, "CL.LEASE k SLOTS 1 TTL 1h ID new"), lapse)
+				assert.Equal(t, kit.NewLeased(0, 5, 3, -1, 3_600_000, 0), kit.AskLease(t, c, "CL.LEASE k SLOTS 5 TTL 1h ID new"), lapse)
+			}
+		})
 	}
 }
