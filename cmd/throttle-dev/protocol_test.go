@@ -216,12 +216,3 @@ func TestProtectedModeIsForOtherMachines(t *testing.T) {
 		assert.Equal(t, !test.served, strings.HasPrefix(got, "-DENIED ") && strings.Contains(got, "--protected-mode no"), got)
 	}
 }
-
-func TestBeforeThePasswordCommandsAreSmall(t *testing.T) {
-	s := start(t, "secret")
-	words := "*11\r\n" + strings.Repeat("$1\r\nx\r\n", 11)
-	bulk := fmt.Sprintf("*2\r\n$4\r\nECHO\r\n$20000\r\n%020000d\r\n", 0)
-	assert.Equal(t, "-ERR Protocol error: unauthenticated multibulk length", oneLine(exchange(t, s, words)))
-	assert.Equal(t, "-ERR Protocol error: unauthenticated bulk length", oneLine(exchange(t, s, bulk)))
-	assert.Regexp(t, `^\+OK -ERR unknown command .*x.* \$20000 0+ \+OK$`, oneLine(exchange(t, s, "AUTH secret\r\n"+words+bulk+"QUIT\r\n")))
-}

@@ -3,7 +3,6 @@ package replay
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -230,50 +229,6 @@ func deniedBy(t testing.TB, r rate, burst int64, times, costs []int64) (denied i
 		denied += c.Integers[0]
 	}
 	return denied
-}
-
-// Words of all kinds are decided as the module decides them, whether a plain rate is decided by package gcra or by the command.
-func TestAPlainRateIsDecidedAsTheCommandDecidesIt(t *testing.T) {
-	t.Parallel()
-	random := chance.New(t)
-	s := series{0, math.MaxInt64, 1}
-	for range size.Of(30, 200) {
-		times, costs := requests(random, 1+random.IntN(300))
-		words := fmt.Sprintf("RATE %d/%d%s BURST %d", 1+random.IntN(50), 1+random.IntN(3), []string{"ms", "s", "m", "h"}[random.IntN(4)], 1+random.IntN(20))
-		if random.IntN(4) == 0 {
-			words = fmt.Sprintf("rate %d/m", 1+random.IntN(50))
-		}
-		isOne := random.IntN(2) == 0
-		if isOne {
-			costs = nil
-		}
-		c, err := Set{"a", words}.compile(!isOne)
-		require.NoError(t, err)
-		require.NotNil(t, c.rate, words)
-		slow := *c
-		slow.rate = nil
-		fast, byCommand := c.trial(1, 5), slow.trial(1, 5)
-		own := &client{lines: int64(len(times)), units: int64(len(times))}
-		for _, one := range []*trial{fast, byCommand} {
-			one.begin(3)
-			one.feed(times, costs, &s)
-			one.end(0, own)
-		}
-		require.Equal(t, byCommand.tally, fast.tally, words)
-	}
-}
-
-// A limit with more words than count/period and BURST is no plain rate.
-func TestOnlyPlainRatesAreDecidedByGCRAAlone(t *testing.T) {
-	t.Parallel()
-	for words, want := range map[string]bool{
-		"RATE 5/s": true, "rate 5/30s burst 3": true, "RATE 5/1.5h": false, "RATE 5/s BURST 3 BAN 1m": false, "RATE 5/s SHADOW": false, "RATE 5/s RATE 9/m": false,
-		"RATE 5/s TAKE 2": false, "RATE 5/s MAXWAIT 1s": false, "WINDOW 5/s": false, "FIXED 5/s": false, "RATE 5/s STRICT": false,
-	} {
-		c, err := Set{"a", words}.compile(false)
-		require.NoError(t, err, words)
-		assert.Equal(t, want, c.rate != nil, words)
-	}
 }
 
 func TestMistakesInLimitsAreTheModules(t *testing.T) {

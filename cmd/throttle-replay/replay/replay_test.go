@@ -106,7 +106,7 @@ func naively(t testing.TB, all []made, words string, costs bool, limits int) cou
 func TestDecisionsAreThoseOfAServerWithAllKeys(t *testing.T) {
 	t.Parallel()
 	tried := []string{
-		"RATE 1/s BURST 5", "RATE 20/m", "WINDOW 10/m", "FIXED 30/h", "FIXED 100/d TZ Europe/Berlin", "FIXED 20/10m FIRST", "RATE 1/s BURST 5 WINDOW 30/m FIXED 100/h",
+		"RATE 1/s BURST 5", "RATE 20/m", "rate 7/3s", "RATE 3/2s BURST 2", "RATE 50/2h BURST 20", "WINDOW 10/m", "FIXED 30/h", "FIXED 100/d TZ Europe/Berlin", "FIXED 20/10m FIRST", "RATE 1/s BURST 5 WINDOW 30/m FIXED 100/h",
 		"RATE 1/s BURST 5 BAN 2m", "RATE 1/s BURST 5 BAN 2m AFTER 3/10m", "RATE 1/s BURST 5 FIXED 0/d SHADOW", "FIXED 0/d", "RATE 1/s BURST 5 STRICT", "RATE 1/s BURST 3 MAXWAIT 2s", "RATE 1/s BURST 5 FORCE", "RATE 1/s BURST 9 SPARE 3",
 		"RATE 1/s BURST 50 RATE 10/m BURST 3 SHADOW", "RATE 1/s BURST 4 TAKE 2 WINDOW 100/h", "FIXED 90/d TZ America/New_York FIXED 12/m",
 	}
