@@ -60,14 +60,6 @@ func requireAbort(t *testing.T, s *server.Server, words ...string) {
 	require.NotEmpty(t, s.LogLines("panicked at"), "it ended for another reason")
 }
 
-// A string that is not UTF-8 is the one foreign value that redis-cell refuses with an error.
-func TestRedisCellRefusesAValueThatIsNotUTF8(t *testing.T) {
-	cell := begin(t)
-	s := server.Start(t, cell)
-	s.MustDo("SET", "k", "\x01\x01\xff")
-	assert.Contains(t, s.Do(call("k", "15 30 60")...).Text, "Cell error: invalid utf-8 sequence")
-}
-
 // What redis-cell makes of all that this module writes: it goes on from a number, also one beyond 2^63; it
 // refuses most other values, and aborts the server when their bytes happen to be UTF-8.
 func TestWhatRedisCellReadsOfOurValues(t *testing.T) {

@@ -72,14 +72,7 @@ func TestUsualLimitsDecideAlike(t *testing.T) {
 			if theirs == our {
 				equal++
 			}
-			switch our.limited + theirs.limited {
-			case 0:
-				r.letThrough++
-			case 1:
-				r.undecided++
-			case 2:
-				r.limited++
-			}
+			r.tally(our, theirs)
 		}
 	}
 	t.Logf("%d calls on %s: %d replies are the same; %d calls were let through and %d limited by both, %d by one",
@@ -88,6 +81,18 @@ func TestUsualLimitsDecideAlike(t *testing.T) {
 	require.Greater(t, r.letThrough, calls/5, "too few calls were let through")
 	assert.Less(t, r.undecided, calls/1000)
 	assert.Greater(t, equal, calls*98/100)
+}
+
+// tally counts which of the two let a call through.
+func (r *comparison) tally(our, theirs answer) {
+	switch our.limited + theirs.limited {
+	case 0:
+		r.letThrough++
+	case 1:
+		r.undecided++
+	case 2:
+		r.limited++
+	}
 }
 
 // kept is the state that a call leaves, of which redis-cell drops the last millisecond.
@@ -308,14 +313,7 @@ func (r *comparison) compare(key string, words []string, s state) state {
 		}
 	}
 	if !our.refused && !theirs.refused && reason == "" {
-		switch our.limited + theirs.limited {
-		case 0:
-			r.letThrough++
-		case 1:
-			r.undecided++
-		case 2:
-			r.limited++
-		}
+		r.tally(our, theirs)
 	}
 	return r.agree(key, s, stored, ourStored, theirs, our, n)
 }
