@@ -209,6 +209,7 @@ func run(t require.TestingT, pick chance.Draw, steps int) {
 			p.setCount(tr.maxCount-pick.OfAnyMagnitude("count lowered by", 0, tr.maxCount-1), period(p.limit))
 		case op < 29 && strict && quantity > 0:
 			spare := pick.OfAnyMagnitude("spare", 0, tr.maxCount)
+			p.state.BringTo(p.now) // as a denied call does, also where it takes no unit
 			p.equal(p.model.ChargeDenied(p.now, quantity, spare), p.state.ChargeDenied(p.now, quantity, spare), "charged when denied")
 		case op == 27 && quantity > 0:
 			p.state.Force(p.now, quantity)
