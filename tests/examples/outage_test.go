@@ -109,8 +109,14 @@ func TestMistakesShow(t *testing.T) {
 					require.NotEmpty(t, page.stderr.String(), mistake.name)
 					continue
 				}
-				status, limited := page.get(t)
-				require.True(t, limited || status == http.StatusInternalServerError, "%s: %d\n%s", mistake.name, status, page.stderr.String())
+				shown := func() bool {
+					status, limited := page.get(t)
+					return limited || status == http.StatusInternalServerError
+				}
+				if name == "node-ioredis" { // for which a cluster that it has not found yet is out of reach, which is no mistake
+					require.Eventually(t, shown, patience, 20*time.Millisecond, mistake.name)
+				}
+				require.True(t, shown(), "%s\n%s", mistake.name, &page.stderr)
 			}
 		})
 	}
