@@ -106,7 +106,15 @@ func (c *ring) settled() bool {
 	return true
 }
 
+// handOver has a replica take over, once it has heard from its master again: see topology.Failover.
 func (c *ring) handOver(from, to *node) {
+	id := c.cluster.ID(from.Server)
+	heard := func() string {
+		nodes, _ := to.try("CLUSTER", "NODES")
+		return topology.LastPong(nodes.Text, id)
+	}
+	last := heard()
+	c.await("the replica hears from its master", func() bool { now := heard(); return now != "" && now != last })
 	c.await("CLUSTER FAILOVER", func() bool {
 		to.does("CLUSTER", "FAILOVER")
 		for until := time.Now().Add(6 * time.Second); time.Now().Before(until); time.Sleep(5 * time.Millisecond) {

@@ -125,18 +125,21 @@ func (c *Cluster) importAsAWhole(slot int, _, to *server.Server) {
 	require.Eventually(c.t, func() bool { return c.Owner(slot) == to }, time.Minute, 5*time.Millisecond)
 }
 
+// LastPong is when a node last heard from another one, in ms, by its CLUSTER NODES; "" if it does not know it.
+func LastPong(nodes, id string) string {
+	for line := range strings.Lines(nodes) {
+		if words := strings.Fields(line); words[0] == id {
+			return words[5]
+		}
+	}
+	return ""
+}
+
 // failOver makes the replica of a master take over from it, once the replica has heard from it again. Otherwise a replica of Redis 7.0
 // loses a slot that the master got last: it lets the master's next message take it back (redis/redis pull request 12564).
 func (c *Cluster) failOver(_ int, from, _ *server.Server) {
 	replica, id := c.ReplicaOf(from), c.ID(from)
-	heard := func() string {
-		for line := range strings.Lines(replica.MustDo("CLUSTER", "NODES").Text) {
-			if words := strings.Fields(line); words[0] == id {
-				return words[5] // when its last PONG came
-			}
-		}
-		return ""
-	}
+	heard := func() string { return LastPong(replica.MustDo("CLUSTER", "NODES").Text, id) }
 	last := heard()
 	require.Eventually(c.t, func() bool { return heard() != last }, patience, 20*time.Millisecond)
 	replica.MustDo("CLUSTER", "FAILOVER")
