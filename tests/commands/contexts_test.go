@@ -2,6 +2,7 @@ package commands_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -139,4 +140,40 @@ func TestKeyspaceEvents(t *testing.T) {
 	require.Eventually(t, func() bool { last = append(last, heard.Drain(t)...); return len(last) == 3 },
 		60*time.Second, 10*time.Millisecond)
 	assert.Equal(t, []string{"set short", "expire short", "expired short"}, last, "full again")
+}
+
+// A cache in the client holds the key; the server tells it when it no longer does.
+func TestClientSideCacheIsInvalidatedByAnAllowedCallOnly(t *testing.T) {
+	server.NeedsServer(t, "invalidations that name the key")
+	t.Parallel()
+	s := server.Start(t)
+	cache, caller := s.Raw(), s.Raw()
+	_, err := cache.Pipeline([]string{"HELLO", "3"}, []string{"CLIENT", "TRACKING", "ON"})
+	require.NoError(t, err)
+	for i, tc := range []struct {
+		args        string
+		invalidated bool
+	}{
+		{"1 1 1d 1", true},
+		{"1 1 1d 0", false},
+		{"1 1 1d 1", true},
+		{"1 1 1d 1", false},
+		{"1 1 1d 0", false},
+		{"1 1 1d 9", false},
+		{"x 1 1d 1", false},
+	} {
+		_, err := cache.Do("GET", "key") // what was read is tracked, once
+		require.NoError(t, err)
+		_, err = caller.Do(kit.RawCallOf("key", tc.args)...)
+		require.NoError(t, err)
+		// A message comes before the reply to what is asked after the call.
+		v, err := cache.Do("ECHO", fmt.Sprint(i))
+		require.NoError(t, err)
+		if tc.invalidated {
+			assert.Equal(t, `>["invalidate" *["key"]]`, v.String(), tc.args)
+			v, err = cache.Receive()
+			require.NoError(t, err)
+		}
+		assert.Equal(t, strconv.Quote(fmt.Sprint(i)), v.String(), tc.args)
+	}
 }
