@@ -1,7 +1,6 @@
 package docs_test
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -10,7 +9,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/internal/runnable"
+	"redis-throttle/tests/kit"
 	"redis-throttle/tests/server"
 )
 
@@ -242,8 +241,7 @@ func (s *shell) subscriptions() (all []difference) {
 type terminal struct {
 	done chan struct{} // closed when the command has ended
 
-	mutex  sync.Mutex
-	output bytes.Buffer
+	output kit.Log
 }
 
 func (s *shell) open(step step) *terminal {
@@ -260,22 +258,14 @@ func (s *shell) open(step step) *terminal {
 	})
 	go func() {
 		defer close(term.done)
-		_, _ = io.Copy(term, file) // ends in EIO when the terminal's last user has ended
+		_, _ = io.Copy(&term.output, file) // ends in EIO when the terminal's last user has ended
 		_ = cmd.Wait()
 		_ = file.Close()
 	}()
 	return term
 }
 
-func (term *terminal) Write(p []byte) (int, error) {
-	term.mutex.Lock()
-	defer term.mutex.Unlock()
-	return term.output.Write(p)
-}
-
 func (term *terminal) text() string {
-	term.mutex.Lock()
-	defer term.mutex.Unlock()
 	return strings.TrimRight(strings.ReplaceAll(term.output.String(), "\r", ""), "\n")
 }
 

@@ -2,10 +2,10 @@ package kit
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"os/exec"
 	"regexp"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -19,8 +19,7 @@ type Gateway struct {
 	Cmd   *exec.Cmd
 	At    map[string]string // addresses by what they are for
 	Ended chan struct{}     // closed when the process has ended
-	mu    sync.Mutex
-	log   strings.Builder
+	log   Log
 }
 
 // GatewayCommand is a gateway on a server, on free ports. In full, the program is the static one that is released.
@@ -69,15 +68,13 @@ var listening = regexp.MustCompile(`msg=listening for=(\S+) at=(\S+)`)
 // read reads what the process logs until it ends.
 func (g *Gateway) read(lines *bufio.Scanner, listens func()) {
 	for lines.Scan() {
-		g.mu.Lock()
-		g.log.WriteString(lines.Text() + "\n")
+		_, _ = fmt.Fprintln(&g.log, lines.Text())
 		if m := listening.FindStringSubmatch(lines.Text()); m != nil {
 			g.At[m[1]] = m[2]
 			if m[1] == "grpc" { // the last one
 				listens()
 			}
 		}
-		g.mu.Unlock()
 	}
 	_ = g.Cmd.Wait()
 	close(g.Ended)
@@ -95,8 +92,4 @@ func (g *Gateway) Ends() bool {
 }
 
 // Log is what the process has logged.
-func (g *Gateway) Log() string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.log.String()
-}
+func (g *Gateway) Log() string { return g.log.String() }
