@@ -82,12 +82,10 @@ func askQueue(t require.TestingT, pick chance.Draw, drawParams func(chance.Draw)
 		require.True(t, setBacks || !corrected)
 		tr.last = gcra.Decision{RetryAfter: s.RetryAfter(now, quantity), ResetAfter: resetAfter(&s, now)}
 		wait := tr.last.RetryAfter
-		switch kind := pick("caller", 1, 3); {
-		case kind <= 2 && wait > 0 || wait > longest || wait > math.MaxInt64-trueNow:
+		if reserves := pick("caller", 1, 3) == 3; wait > 0 && !reserves || wait > longest || wait > math.MaxInt64-trueNow {
 			continue
-		default:
-			s.Charge(now, quantity, wait)
 		}
+		s.Charge(now, quantity, wait)
 		if quantity > 0 {
 			log = append(log, admission{trueNow + wait, quantity})
 		}
