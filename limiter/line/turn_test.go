@@ -52,7 +52,10 @@ func TestATurnIsBoundedOverAllLines(t *testing.T) {
 	var q Lines
 	now := Clock{WallNs: start, MonoNs: 1}
 	crowd(&q, now, 5, 1, 1, 2)
-	hosts, sleepNs := decided(t, &q, now, 3)
+	hosts, sleepNs := decided(t, &q, now, 0)
+	assert.Empty(t, hosts)
+	assert.Zero(t, sleepNs, "there is more to do")
+	hosts, sleepNs = decided(t, &q, now, 3)
 	assert.Equal(t, []uintptr{1, 1, 1}, hosts)
 	assert.Zero(t, sleepNs, "there is more to do")
 	var rest []uintptr

@@ -316,11 +316,12 @@ func TestThoseInLineAreSentAwayAndNobodyWhoComesLater(t *testing.T) {
 		if all {
 			kind = SendAway
 			h.lines.SendAllAway(func(uintptr) {})
+			h.reserves(4, 10)
 		} else {
 			h.lines.HasMoved(h.line)
 		}
-		h.comes(4, Turn{LookNs: 10})
-		h.reserves(5, 10)
+		h.comes(5, Turn{LookNs: 10})
+		h.reserves(6, 10)
 		var away []uintptr
 		step := h.next(0)
 		for ; step.Kind == kind; step = h.next(0) {
