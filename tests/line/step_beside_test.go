@@ -67,4 +67,5 @@ func TestALineGoesOnBesideAnOverdueTimerOfAnotherModule(t *testing.T) {
 	l, err = kit.LeasedIn(kit.ReceiveSoon(t, waiting))
 	require.NoError(t, err)
 	assert.EqualValues(t, 0, l.Limited, "the slot is free")
+	requireNobodyLeft(t, s) // nor a timer behind the overdue one
 }

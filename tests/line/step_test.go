@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/tests/kit"
+	"redis-throttle/tests/server"
 )
 
 // step is the length of a step of the wall clock: far longer than anybody here has to wait.
@@ -52,19 +53,41 @@ func TestALineGoesOnWhenTheClockStepsForward(t *testing.T) {
 // The two clocks drift apart while a time server corrects one of them. That is no step, and lines are not looked at for it.
 func TestALineIsNotLookedAtWhileTheClocksDriftApart(t *testing.T) {
 	t.Parallel()
-	s, stepBy := kit.StartWithSteps(t)
+	s, stepBy := kit.StartWithSteps(t, server.Config("hz 100")) // the cron comes while a timer is put off
 	c := s.Raw()
 	kit.AskLease(t, c, "CL.LEASE k SLOTS 1 TTL 2h ID holder")
+	kit.AskLease(t, c, "CL.LEASE l SLOTS 1 TTL 2h ID holder")
 	waiting := kit.WaitForLease(t, s, 1, "CL.LEASE k SLOTS 1 TTL 1h ID w TIMEOUT 0")
 	want := kit.Looks(t, s)
 	for _, by := range []time.Duration{20 * time.Millisecond, -20 * time.Millisecond, 20 * time.Millisecond} {
+		timed := kit.WaitForLease(t, s, 2, "CL.LEASE l SLOTS 1 TTL 1h ID w TIMEOUT 1s")
 		stepBy(by)
-		<-time.After(turnsOfCron)
+		kit.RequireLimited(t, timed)
+		want++ // before its time is over, it might be let in
 		assert.Equal(t, want, kit.Looks(t, s), "after %v", by)
 	}
 	kit.StillWaits(t, waiting)
 	stepBy(step)
 	require.Eventually(t, func() bool { return kit.Looks(t, s) > want }, kit.Patience, 5*time.Millisecond, "a step")
+}
+
+// The cron takes the turn of a timer that the clock has put off, and of no later one.
+func TestLinesGoOnWithoutTheCronAfterATimerThatWasPutOff(t *testing.T) {
+	t.Parallel()
+	s, stepBy := kit.StartWithSteps(t, server.Config("hz 100"))
+	c := s.Raw()
+	kit.AskLease(t, c, "CL.LEASE k SLOTS 1 TTL 1d ID w0")
+	timed := kit.WaitForLease(t, s, 1, "CL.LEASE k SLOTS 1 TTL 1d ID w TIMEOUT 1s")
+	stepBy(-40 * time.Millisecond)
+	kit.RequireLimited(t, timed)
+	kit.Do(t, c, "CONFIG SET hz 1")
+	begun := time.Now()
+	for i := range 16 {
+		next := kit.WaitForLease(t, s, 1, "CL.LEASE k SLOTS 1 TTL 1d ID w%d TIMEOUT 0", i+1)
+		kit.Do(t, c, "CL.RELEASE k ID w%d", i)
+		kit.RequireAdmitted(t, next)
+	}
+	assert.Less(t, time.Since(begun), 5*time.Second, "the cron has had fewer turns")
 }
 
 // A line that waits for the end of a pause goes on after it, whatever the clock does meanwhile.
