@@ -174,7 +174,7 @@ func parseSeconds(text []byte) (n int64, unit time.Duration, ok bool) {
 		return 0, 0, false // such as "inf", and hexadecimal numbers
 	}
 	seconds, err := strconv.ParseFloat(string(text), 64)
-	if err != nil || seconds <= 0 || seconds >= 1e12 {
+	if err != nil || seconds >= 1e12 {
 		return 0, 0, false
 	}
 	unit = time.Nanosecond

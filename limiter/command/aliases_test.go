@@ -26,6 +26,8 @@ func TestOtherNamesAreCLThrottle(t *testing.T) {
 		{tatIn(-5), "k 15 30 60 2", "k 15 30 60 TOKENS 2"},
 		{"", "k 9 1 0.1", "k 9 1 0.10000000000000001"},
 		{"", "k 9 1 0.000000001", "k 9 1 1e-9"},
+		{"", "k 9 1 0.1", "k 9 1 0.1" + strings.Repeat("0", 61)},
+		{"", "k 0 1 4611686018.427388", "k 0 1 4611686018.427388"}, // 2^62 ns, as floating-point numbers go
 		{"", "k 0 1000000000 100000000000.5", "k 0 1000000000 100000000000.5"},
 		{"foo", "k 15 30 60", "k 15 30 60"},
 	} {
@@ -42,32 +44,32 @@ func shownCall(c *Call) []any {
 
 func TestWhatIsWrongWithACallOfGCRAIsNamed(t *testing.T) {
 	for line, want := range map[string]string{
-		"k -1 1 1":                         badMaxBurst,
-		"k x 1 1":                          badMaxBurst,
-		"k 9223372036854775807 1 1":        badMaxBurst,
-		"k 0 0 1":                          badTokensPerPeriod,
-		"k 0 1 0":                          badTokensPeriod,
-		"k 0 1 -1":                         badTokensPeriod,
-		"k 0 1 1e12":                       badTokensPeriod,
-		"k 0 1 1s":                         badTokensPeriod,
-		"k 0 1 inf":                        badTokensPeriod,
-		"k 0 1 0x10":                       badTokensPeriod,
-		"k 0 1 1e-10":                      badTokensPeriod,
-		"k 0 1 1e":                         badTokensPeriod,
-		"k 0 1 1 TOKENS":                   badTokens,
-		"k 0 1 1 TOKENS 0":                 badTokens,
-		"k 0 1 1 TOKENS x":                 badTokens,
-		"k 0 1 1 2":                        expectedTokens,
-		"k 0 1 1 QUANTITY 2":               expectedTokens,
-		"k 0 2000000000 1":                 badTokensRate,
-		"k 9223372036854775806 1 1e9":      badTolerance,
-		"k 0 1 " + strings.Repeat("1", 65): badTokensPeriod,
+		"k -1 1 1":                           badMaxBurst,
+		"k x 1 1":                            badMaxBurst,
+		"k 9223372036854775807 1 1":          badMaxBurst,
+		"k 0 0 1":                            badTokensPerPeriod,
+		"k 0 1 0":                            badTokensPeriod,
+		"k 0 1 -1":                           badTokensPeriod,
+		"k 0 1 1e12":                         badTokensPeriod,
+		"k 0 1 1s":                           badTokensPeriod,
+		"k 0 1 inf":                          badTokensPeriod,
+		"k 0 1 0x1p4":                        badTokensPeriod,
+		"k 0 1 1e-10":                        badTokensPeriod,
+		"k 0 1 1e":                           badTokensPeriod,
+		"k 0 1 1 TOKENS":                     badTokens,
+		"k 0 1 1 TOKENS 0":                   badTokens,
+		"k 0 1 1 TOKENS x":                   badTokens,
+		"k 0 1 1 2":                          expectedTokens,
+		"k 0 1 1 QUANTITY 2":                 expectedTokens,
+		"k 0 2000000000 1":                   badTokensRate,
+		"k 9223372036854775806 1 1e9":        badTolerance,
+		"k 0 1 1." + strings.Repeat("0", 63): badTokensPeriod,
 	} {
 		c := decideAlias("GCRA", "", line)
 		require.Equal(t, ReplyError, c.Reply, line)
 		assert.Equal(t, want, string(c.Error), line)
 	}
-	for _, line := range []string{"k", "k 1 1", "k 1 1 1 TOKENS 1 x"} {
+	for _, line := range []string{"", "k", "k 1 1", "k 1 1 1 TOKENS 1 x"} {
 		assert.Equal(t, ReplyWrongArity, decideAlias("GCRA", "", line).Reply, line)
 	}
 }

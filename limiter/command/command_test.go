@@ -7,6 +7,13 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
+func TestAServerIsToldHowManyArgumentsThereAreAndWhoFindsTheKeys(t *testing.T) {
+	assert.Equal(t, 3, Ban.Arity(), "the name, a key and a duration")
+	assert.Equal(t, -2, Limit.Arity(), "at least a key")
+	assert.Equal(t, "write fast deny-oom", Limit.ServerFlags())
+	assert.Equal(t, "write fast deny-oom getkeys-api", MLimit.ServerFlags())
+}
+
 func TestACommandWithMoreFieldsThanFitIsRefused(t *testing.T) {
 	all := All
 	defer func() { All = all }()

@@ -85,6 +85,7 @@ func TestIDsStandWhereCommandsUsuallyHaveThem(t *testing.T) {
 	assert.Equal(t, 2, Renew.NamesAt)
 	assert.Equal(t, 2, Release.NamesAt)
 	assert.Equal(t, -1, MLimit.NamesAt, "at the end")
+	assert.Equal(t, -1, Settle.NamesAt, "at the end")
 	assert.Zero(t, Limit.NamesAt)
 }
 
@@ -239,7 +240,8 @@ func TestNeverMoreThanNAreHeldWhateverTheClockDoes(t *testing.T) {
 				}
 				lost[id] = limited
 			case 1:
-				set.run(Release, now, 0, "k ID "+id)
+				c := set.run(Release, now, 0, "k ID "+id)
+				require.Equal(t, c.Integers[0] > 0, c.Effect != Keep)
 			default:
 				c := set.run(Lease, now, 0, fmt.Sprintf("k SLOTS %d TTL %dms ID %s", slots, ttl, id))
 				if c.Integers[0] == 0 {

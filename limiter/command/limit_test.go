@@ -156,3 +156,8 @@ func BenchmarkLimit(b *testing.B) {
 		})
 	}
 }
+
+func TestARefundCountsWhatItGaveBack(t *testing.T) {
+	const used = "k RATE 5/s COST 2"
+	assert.Equal(t, int64(2), decide(Refund, valueAfter(t, used), "k RATE 5/s COST 3").Refunded)
+}
