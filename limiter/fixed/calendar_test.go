@@ -69,6 +69,10 @@ func TestTheLastWindowOfTimeIsWaitedForToItsEnd(t *testing.T) {
 	w.Charge(math.MaxInt64-5, 5, 0)
 	assert.Equal(t, int64(5), w.RetryAfter(math.MaxInt64-5, 1))
 	assert.Equal(t, int64(1), w.RetryAfter(math.MaxInt64, 1), "at least 1 ns")
+
+	longest := newWindow(t, 5, math.MaxInt64)
+	longest.Charge(math.MaxInt64, 5, 0)
+	assert.Equal(t, int64(math.MaxInt64), longest.RetryAfter(math.MaxInt64, 1), "a window that begins at the last instant")
 }
 
 // A value that somebody made up names windows that are before the epoch, or that never come.
