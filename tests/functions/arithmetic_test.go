@@ -77,6 +77,9 @@ func TestWideNumbersAreThoseOf64Bits(t *testing.T) {
 			a, b, n := number(), number(), r.Int64N(1<<53)>>r.IntN(53)
 			if ahead := r.Uint64N(1 << 52); b > 0 && b <= ahead && r.IntN(2) == 0 { // next to a multiple, where a quotient is rounded most
 				a = now + ahead - ahead%b - 1 + r.Uint64N(3)
+			} else if r.IntN(8) == 0 { // about as often in it as units can be counted
+				b = 1 + r.Uint64N(1<<11-1)
+				a = b*(1<<53-20+r.Uint64N(20)) + r.Uint64N(b)
 			}
 			args = append(args, fmt.Sprint(a>>32), fmt.Sprint(a&math.MaxUint32), fmt.Sprint(b>>32), fmt.Sprint(b&math.MaxUint32), fmt.Sprint(n))
 			wants = append(wants, wanted(a, b, n, now))

@@ -73,6 +73,7 @@ func (b *beside) both(words ...string) resp.Value {
 	text := strings.Join(call, " ")
 	if kit.NeedsModule(byFunction) {
 		b.refused++
+		require.NotContains(b.t, byModule.String(), "WRONGTYPE", "at %d: %q is refused, which the module takes for no state", b.now, text)
 		for _, key := range []string{"k", "l"} { // as if the module had not decided either
 			b.do("COPY", "{f}"+key, "{m}"+key, "REPLACE")
 			if b.do("EXISTS", "{f}"+key).Int == 0 {
@@ -120,6 +121,48 @@ func state(kind byte, numbers ...any) string {
 	return string(binary.LittleEndian.AppendUint16(head, uint16(len(bytes)))) + string(bytes) + behind
 }
 
+// entries is a WINDOW of an hour with a unit of each instant: the last one, and others so long before it.
+func entries(last uint64, ages ...uint64) string {
+	numbers := []any{len(ages) + 1, 1}
+	for _, age := range ages {
+		at := last - age
+		numbers = append(numbers, uint32(at), int(at>>32), int(at>>40))
+	}
+	for range len(ages) + 1 {
+		numbers = append(numbers, 1)
+	}
+	return state(2, append(numbers, uint32(last), uint32(last>>32))...)
+}
+
+// crowds are the entries of a WINDOW that has so many that the last stands for all of its slot: as many as there may be, one more, and a
+// last one that does not end its slot.
+func crowds(slot uint64) []string {
+	last := uint64(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())/slot*slot - 1
+	var ages []uint64
+	for age := uint64(65); age > 0; age-- {
+		ages = append(ages, age)
+	}
+	return []string{entries(last, ages[1:]...), entries(last, ages...), entries(last-1, ages[1:]...)}
+}
+
+// texts are values at the ends of what may be read at all: the first bytes of a state, TATs as they are written alone, bans, and windows.
+func texts() (values []string) {
+	values = []string{"\x01", "\x01\x00", "\x01\x01\x01", "999999999", "1000000000", "9223372036854775807", "17672256000000000000", "18446744073709551615", "18446744073709551616", "100000000000000000000"}
+	for _, at := range []uint64{0, 1, math.MaxInt64, 1 << 63} {
+		ban := string(binary.LittleEndian.AppendUint64([]byte{2}, at))
+		values = append(values, ban, ban+"0", ban+"1767225660000000000")
+	}
+	fixed := func(kind byte, period uint64, state ...byte) string {
+		head := binary.LittleEndian.AppendUint64([]byte{1, 1, kind}, period)
+		return string(append(append(head, byte(len(state)), 0), state...))
+	}
+	first := []byte{0, 0, 0, 0, 0, 0, 134, 24, 1} // in 2025
+	return append(values,
+		fixed(4, 1<<63-1, first...), fixed(4, 1<<63, first...),
+		fixed(3, 1e9, append(binary.AppendUvarint(nil, 9223372036), 1)...), fixed(3, 1e9, append(binary.AppendUvarint(nil, 9223372037), 1)...),
+		fixed(3, 60247241209, append(binary.AppendUvarint(nil, math.MaxInt64/60247241209), 1)...)) // until the last instant
+}
+
 // edges are states at the ends of what they may hold, and beyond.
 func edges() (values []string) {
 	const tat = uint32(411464300) // the high word of an instant in the first minutes of 2026
@@ -132,7 +175,12 @@ func edges() (values []string) {
 			state(4, uint32(0), word, 1), state(4, word, tat, 1),
 		)
 	}
-	for _, used := range [][]any{{0}, {127}, {128}, {128, 0}, {128, 1}, {255, 255, 255, 127}, {255, 255, 255, 255, 127}, {128, 128, 128, 128, 16}, {1, 1}} {
+	const hour, slot, last = 3_600_000_000_000, 56_250_000_001, uint64(tat) << 32
+	for _, ages := range [][]uint64{{0}, {1}, {hour + slot - 2}, {hour + slot - 1}, {7, 7}, {8, 7}, {7, 8}} {
+		values = append(values, entries(last, ages...))
+	}
+	values = append(append(append(values, entries(5, 5), entries(5, 6), state(1, uint32(0), tat)), crowds(slot)...), texts()...)
+	for _, used := range [][]any{{0}, {127}, {128}, {128, 0}, {128, 1}, {255, 255, 255, 127}, {255, 255, 255, 255, 127}, {128, 128, 128, 128, 16}, {128, 128, 128, 128, 128, 128, 128, 128, 128, 1}, {1, 1}} {
 		values = append(values, state(4, append([]any{uint32(0), tat}, used...)...), state(3, append([]any{144, 251, 29}, used...)...), state(3, append(used, 1)...))
 	}
 	return append(values, state(2, 0, 1, uint32(0), tat), state(2, 1, 0, uint32(0), tat), state(2, 1, 9, 1, uint32(0), uint32(0), uint32(0), tat), state(0, uint32(0), tat, 1), state(6, uint32(0), tat, 1))
@@ -230,6 +278,10 @@ func TestFunctionsCountWordsAsTheModuleDoes(t *testing.T) {
 			{"CL.LIMIT", "k", "FIXED", "5/d", "TZ", zeros[:64+n]},
 			{"CL.LEASE", "k", "SLOTS", "2", "TTL", "0.0001", "ID", "a"},
 			{"CL.LIMIT", "k", "RATE", "5/1." + zeros[:38+n]},
+			{"CL.LIMIT", "k", "RATE", "5/1." + zeros[:59+n] + "S"},
+			{"CL.LIMIT", "k", "RATE", "1" + zeros[:62+n] + "/s"},
+			{"CL.LIMIT", "k", "RATE", "5/s", "COST", "1" + zeros[:19+n]},
+			{"CL.BAN", "k", "1." + zeros[:38+n]},
 			{"CL.THROTTLE", "k", "-1", "30", "60"},
 			{"CL.THROTTLE", "k", "9223372036854775807", "30", "60"},
 			{"CL.LEASE", "k", "SLOTS", "2", "TTL", "1m", "ID", zeros + zeros + zeros + zeros + zeros + zeros + zeros + zeros[:22+n]},
@@ -242,6 +294,7 @@ func TestFunctionsCountWordsAsTheModuleDoes(t *testing.T) {
 			b.both(words...)
 		}
 	}
+	require.Zero(t, b.refused)
 }
 
 // Functions refuse numbers that Lua does not hold exactly, and decide those that it does as the module does.
@@ -255,7 +308,7 @@ func TestFunctionsRefuseLargeNumbers(t *testing.T) {
 		{"CL.THROTTLE k %s 1000000000 1", "9007199254740990", "9007199254740991", "a max_burst of more than 9007199254740990 needs the module"},
 		{"CL.THROTTLE k 1 %s 9007200", "9007199254740990", "9007199254740991", "a count_per_period of more than 9007199254740990 needs the module"},
 		{"CL.THROTTLE k 1 1 1 %s", "9007199254740991", "9007199254740992", "a quantity of more than 9007199254740990 needs the module"},
-		{"CL.THROTTLE k 0 1 %s", "9223372036", "9223372037", "a period of more than 292 years needs the module"},
+		{"CL.THROTTLE k 0 1 %s", "9223372036.854775807", "9223372036.854775808", "a period of more than 292 years needs the module"},
 		{"CL.LIMIT k FIXED 5/%sms", "0.001", "0.000999", "a FIXED of less than 1us needs the module"},
 	} {
 		b.do("DEL", "{m}k", "{f}k")
@@ -269,12 +322,21 @@ func TestFunctionsRefuseLargeNumbers(t *testing.T) {
 		call := strings.Fields("CL.LIMIT k " + kind + " COST 9007199254740991 FORCE COMPACT")
 		b.do("DEL", "k")
 		require.Equal(t, resp.Array, b.do(kit.AsFunction(call)...).Kind)
+		require.Equal(t, resp.Array, b.do(kit.AsFunction(strings.Fields("CL.PEEK k "+kind))...).Kind)
 		held := b.holds("k")
 		require.Contains(t, b.do(kit.AsFunction(call)...).Text, "a number of units above 9007199254740991", kind)
 		require.Equal(t, held, b.holds("k"))
 		b.do(call...)
 		require.Contains(t, b.do(kit.AsFunction(strings.Fields("CL.PEEK k "+kind))...).Text, "a number of units above 9007199254740991", kind)
+		// They keep it beside their own limits.
+		require.Equal(t, resp.Array, b.do(kit.AsFunction(strings.Fields("CL.LIMIT k RATE 5/s"))...).Kind)
+		require.Contains(t, b.do(kit.AsFunction(strings.Fields("CL.PEEK k "+kind))...).Text, "a number of units above 9007199254740991", kind)
 	}
+	// A sum that Lua rounds may be of more units than there are.
+	b.do("DEL", "k")
+	b.do(strings.Fields("CL.LIMIT k WINDOW 9007199254740991/m COST 9007199254740991")...)
+	b.pass(time.Second)
+	require.Contains(t, b.do(kit.AsFunction(strings.Fields("CL.LIMIT k WINDOW 1/m COST 4 FORCE"))...).Text, "a number of units above 9007199254740991")
 }
 
 // Keys of every other type, and sorted sets of other scores, are refused with the same errors.
@@ -283,7 +345,7 @@ func TestFunctionsRefuseKeysOfOtherTypes(t *testing.T) {
 	b := startBeside(t)
 	for _, set := range []string{
 		"RPUSH %s a", "HSET %s a 1", "SADD %s a", "ZADD %s 1 a", "ZADD %s 1.5 a", "ZADD %s inf a", "ZADD %s -inf a", "ZADD %s 1767225700000 a 1767225700000.5 b",
-		"ZADD %s 1767225700000 a 99999999999999 b", "ZADD %s 1767225700000 a 1767225700001 b", "ZADD %s 1000000000000 a",
+		"ZADD %s 999999999999 a", "ZADD %s 8074425600000 a", "ZADD %s 8074425600001 a", "ZADD %s 1767225700000 a 99999999999999 b", "ZADD %s 1767225700000 a 1767225700001 b", "ZADD %s 1000000000000 a",
 	} {
 		for _, call := range append(calls, "CL.LEASE k SLOTS 1 TTL 1m ID b", "CL.LEASE k SLOTS 2 TTL 1m ID b", "CL.RENEW k ID a TTL 1m", "CL.RELEASE k ID a b", "CL.MLIMIT 1 k SLOTS 3 TTL 1m ID c EACH") {
 			b.do("DEL", "{m}k", "{f}k", "{m}l", "{f}l")
