@@ -285,6 +285,12 @@ func TestASlotMayBeAsFarOffAsTwoReadingsOfTheClock(t *testing.T) {
 		id := h.lines.Reserve(0, keyName, Reservation{&s, make([]gcra.State, 1), 1, h.now.WallNs, 5})
 		h.now.WallNs -= apart
 		assert.Equal(t, want, h.own(h.lines.EnterReserved(id, 1, 1, h.now)))
+
+		h = newHost(t)
+		h.reserves(1, 5)
+		h.now.WallNs -= apart
+		h.lines.Stepped(h.now, func(uintptr) {})
+		h.sleeps(want)
 	}
 }
 
