@@ -59,11 +59,11 @@ func (n node) Atomically(ctx context.Context, commands ...[]any) (err error) {
 	}
 	all = append(all, n.client.B().Exec().Build())
 	err = n.client.Dedicated(func(conn rueidis.DedicatedClient) error {
+		// Nobody else gets the connection amid a transaction, which may have begun also where no reply says so.
+		defer conn.Close()
 		if err := conn.Do(ctx, conn.B().Multi().Build()).Error(); err != nil {
 			return err
 		}
-		// Nobody else gets the connection amid a transaction.
-		defer conn.Close()
 		replies := conn.DoMulti(ctx, all...)
 		for _, queued := range replies {
 			if err := queued.Error(); err != nil {

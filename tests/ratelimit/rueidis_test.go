@@ -2,7 +2,10 @@ package ratelimit_test
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
+	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -59,6 +62,9 @@ func TestErrorsAreToldApart(t *testing.T) {
 	s := server.Start(t)
 	l := rueidislimit.New(connect(t, on(s)))
 	s.MustDo("RPUSH", "list", "1")
+	for library, client := range onServer(t, s) {
+		require.EqualError(t, client.Process(t.Context(), redis.NewCmd(t.Context(), "CL.LIMIT", "k", "RATE")), "ERR syntax error near 'RATE': RATE takes count/period, such as 5/s, 100/30m or 10/1.5h; units are ms, s, m, h and d", library)
+	}
 	_, err := l.Limit(t.Context(), "list", limits, 1)
 	require.ErrorAs(t, err, new(*rueidis.RedisError))
 	assert.ErrorContains(t, err, "ratelimit: CL.LIMIT: WRONGTYPE")
@@ -88,6 +94,60 @@ func TestErrorsAreToldApart(t *testing.T) {
 		assert.True(t, ratelimit.IsOutage(err), "%v", err)
 	case <-time.After(30 * time.Second):
 		t.Fatal("the peek goes on")
+	}
+}
+
+// What only reads is sent again over a new connection when the old one ends before the reply; what charges is not.
+func TestOnlyReadsAreSentAgain(t *testing.T) {
+	t.Parallel()
+	server.NeedsServer(t, "functions")
+	limits := ratelimit.Limits{ratelimit.Rate(5, day)}
+	for send, options := range map[commands.Choice][]server.Option{commands.Module: nil, commands.Functions: {server.WithoutModule()}} {
+		s := server.Start(t, options...)
+		config := on(s)
+		var cut atomic.Bool
+		config.DialCtxFn = func(ctx context.Context, addr string, dialer *net.Dialer, _ *tls.Config) (net.Conn, error) {
+			conn, err := dialer.DialContext(ctx, "tcp", addr)
+			return cutOff{conn, &cut}, err
+		}
+		l := ratelimit.New(commands.On(rueidislimit.Client(connect(t, config)), commands.Options{Send: send}), ratelimit.Options{})
+		require.EqualValues(t, 4, calls.Ask(t, l, calls.On("k", limits)).Remaining)
+		cut.Store(true)
+		_, err := l.Peek(t.Context(), "k", limits, 1)
+		require.NoError(t, err, send)
+		require.False(t, cut.Swap(true))
+		_, err = l.Limit(t.Context(), "k", limits, 1)
+		assert.True(t, ratelimit.IsOutage(err), "%s: %v", send, err)
+		assert.EqualValues(t, 4, calls.Ask(t, l, ratelimit.Call{Verb: ratelimit.VerbPeek, Keys: calls.On("k", limits).Keys}).Remaining, send)
+	}
+}
+
+// cutOff is a connection that ends in place of its next command where cut is set, once.
+type cutOff struct {
+	net.Conn
+	cut *atomic.Bool
+}
+
+func (c cutOff) Write(bytes []byte) (int, error) {
+	if c.cut.CompareAndSwap(true, false) {
+		return len(bytes), c.Close()
+	}
+	return c.Conn.Write(bytes)
+}
+
+// A call on several keys goes by the first one to its node, and is not sent on from another.
+func TestSeveralKeysLeadToTheirNode(t *testing.T) {
+	t.Parallel()
+	c := topology.StartCluster(t)
+	limits := ratelimit.Limits{ratelimit.Rate(5, day)}
+	l := rueidislimit.New(connect(t, on(c.Nodes...)))
+	for i, master := range c.Masters() {
+		a := c.KeyOn(master, fmt.Sprint("key", i, "-"))
+		_, err := l.LimitAll(t.Context(), []ratelimit.Key{{Name: a, Limits: limits}, {Name: "{" + a + "}b", Limits: limits}}, 1)
+		require.NoError(t, err)
+	}
+	for _, node := range c.Nodes {
+		assert.NotContains(t, node.Info("errorstats"), "errorstat_MOVED")
 	}
 }
 
