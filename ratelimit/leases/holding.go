@@ -246,12 +246,14 @@ func (h *holding) renew(s slot, expiry *time.Timer, lasts time.Duration) {
 		pause = 0
 	}
 	for {
-		timer := time.NewTimer(pause)
-		select {
-		case <-h.ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
+		if pause > 0 { // a timer of none at all crashes Go 1.26's race detector in a bubble of synctest
+			timer := time.NewTimer(pause)
+			select {
+			case <-h.ctx.Done():
+				timer.Stop()
+				return
+			case <-timer.C:
+			}
 		}
 		sent := time.Now()
 		result, err := h.decider.Decide(h.ctx, ratelimit.Call{
