@@ -20,6 +20,7 @@ export interface Keys {
 }
 
 const mostStates = 8
+const shortest = (a: bigint, b: bigint) => (a < b ? a : b)
 const longest = (a: bigint, b: bigint) => (a === never || b === never ? never : a > b ? a : b)
 const milliseconds = (ns: bigint) => Number((ns + 999_999n) / 1_000_000n)
 const afterMs = (ns: bigint) => (ns === never ? null : milliseconds(ns))
@@ -159,10 +160,11 @@ export class Engine {
 
   /** The first key that has room; if there is none, the one with the shortest wait, or else the one to come back to soonest. */
   #best(call: Call, now: bigint): { index: number; limited: boolean; wait: bigint; retry: bigint } {
-    const maxWait = maxWaitNs(call)
     const all = call.keys.map(({ name }, index) => {
       const kept = copied(new Map([[index, this.#kept(name, now)]]))
-      const { wait } = worst(this.#layers(call, [index], kept, now).filter(({ shadow }) => !shadow).map((layer) => [layer, waitOf(layer, needed(layer, call), now)]))
+      const enforced = this.#layers(call, [index], kept, now).filter(({ shadow }) => !shadow)
+      const { wait } = worst(enforced.map((layer) => [layer, waitOf(layer, needed(layer, call), now)]))
+      const maxWait = longestWait(enforced, call)
       const banned = (kept.get(index)?.bannedUntil ?? 0n) - now
       const late = wait === never ? never : wait > maxWait ? wait - maxWait : 0n
       if (banned > 0n) return { index, limited: true, wait: longest(banned, late), retry: longest(banned, late) }
@@ -188,9 +190,10 @@ export class Engine {
     const asked = (layer: Layer) => (grants === undefined || layer.state.limit.fields.take !== undefined ? layer.units : grants)
     const waits = layers.map((layer): [Layer, bigint] => [layer, waitOf(layer, grants === undefined ? layer.units : Math.max(asked(layer), 1), now)])
     const enforced = waits.filter(([layer]) => !layer.shadow)
-    const maxWait = maxWaitNs(call)
-    const shadows = waits.filter(([layer, wait]) => layer.shadow && (wait === never || wait > maxWait))
-    const eachLimited = new Map(waits.map(([layer, wait]) => [layer, layer.shadow ? wait === never || wait > maxWait : wait !== 0n]))
+    const maxWait = longestWait(enforced.map(([layer]) => layer), call)
+    const isLate = (layer: Layer, wait: bigint) => wait === never || wait > longestWait([layer], call)
+    const shadows = waits.filter(([layer, wait]) => layer.shadow && isLate(layer, wait))
+    const eachLimited = new Map(waits.map(([layer, wait]) => [layer, layer.shadow ? isLate(layer, wait) : wait !== 0n]))
     const busy = slots.map((slot): [Slot, bigint] => [slot, slot.wait])
     const limited = worst<Layer | Slot>([...enforced, ...busy])
     // The longest ban counts, of equal ones the first.
@@ -203,7 +206,7 @@ export class Engine {
     if (allowed) {
       for (const layer of layers) {
         const own = waits.find(([each]) => each === layer)?.[1] ?? 0n
-        if (!layer.shadow || (own !== never && own <= maxWait)) layer.charged = charge(layer, asked(layer), layer.shadow ? longest(limited.wait, own) : limited.wait, now)
+        if (!layer.shadow || !isLate(layer, own)) layer.charged = charge(layer, asked(layer), layer.shadow ? shortest(longest(limited.wait, own), layer.state.longestWait) : limited.wait, now)
         else if (call.charge === 'force') layer.charged = layer.state.force(now, layer.units)
         else if (call.charge === 'strict') layer.state.chargeDenied(now, layer.units, layer.spare)
       }
@@ -261,7 +264,7 @@ export class Engine {
       // What a denied call was charged counts for what each limit says.
       const charged = !allowed && (call.charge === 'force' || call.charge === 'strict')
       const told = charged ? layers.map((layer): [Layer, bigint] => [layer, waitOf(layer, layer.units, now)]) : waits
-      const late = told.map(([layer, wait]): [Layer, bigint] => [layer, wait !== never && wait > maxWait ? wait - maxWait : wait])
+      const late = told.map(([layer, wait]): [Layer, bigint] => [layer, wait !== never && isLate(layer, wait) ? wait - longestWait([layer], call) : wait])
       const isLimited = (layer: Layer | Slot) => (layer instanceof Slot ? layer.wait !== 0n && !allowed : eachLimited.get(layer) === true)
       result.each = eachOf(call, layers, slots, (layer) => isLimited(layer) && (!allowed || (!(layer instanceof Slot) && layer.shadow)), late, now)
     }
@@ -418,6 +421,7 @@ class Slot {
 /** The state of a limit of 0: there is none. */
 class Zero implements State {
   readonly fullAt = 0n
+  readonly longestWait = longestNs
 
   constructor(public limit: Limit) {}
 
@@ -476,9 +480,10 @@ function identityOf(limit: Limit): string {
   return identity
 }
 
-function maxWaitNs(call: Call): bigint {
+/** How long a call may wait for its units: as long as it says, or less where a limit cannot be charged for so late. */
+function longestWait(layers: readonly Layer[], call: Call): bigint {
   if (call.verb !== 'limit' || call.maxWait === undefined) return 0n
-  return call.maxWait === forever ? longestNs : nanoseconds(call.maxWait, 'maxWait')
+  return layers.reduce((ns, { state }) => shortest(ns, state.longestWait), call.maxWait === forever ? longestNs : nanoseconds(call.maxWait, 'maxWait'))
 }
 
 const needed = (layer: Layer, { charge }: Call) => (charge === 'up_to' ? Math.min(layer.units, 1) : layer.units)

@@ -25,6 +25,8 @@ export interface State {
   /** Until so many units are there: 0 when they are, `never` when they are more than the limit holds. */
   retryAfter(now: bigint, units: number): bigint
   standing(now: bigint): Standing
+  /** How long a call may wait for its units: no bucket is charged so late that it would take more than 292 years to refill. */
+  readonly longestWait: bigint
   /** Takes units that are there, or will be after a wait. */
   charge(now: bigint, units: number, waitNs: bigint): void
   /** Takes units, also those that are not there, and returns how many. */
@@ -84,6 +86,10 @@ class RateState implements State {
 
   get fullAt(): bigint {
     return this.#tat
+  }
+
+  get longestWait(): bigint {
+    return longestNs - this.#tolerance
   }
 
   get #ceiling(): bigint {
@@ -192,6 +198,7 @@ const exactEntries = 64
 
 /** A unit counts for one period from its instant on. Beyond 64 entries units share instants that are no earlier than their own. */
 class WindowState implements State {
+  readonly longestWait = longestNs
   #entries: Entry[] = []
 
   constructor(public limit: Limit) {}
@@ -329,6 +336,7 @@ function add(entries: Entry[], at: bigint, units: number): void {
 
 /** A count for each window of the calendar, or for windows that begin with the first unit. */
 class FixedState implements State {
+  readonly longestWait = longestNs
   #start = 0n
   #used = 0
 

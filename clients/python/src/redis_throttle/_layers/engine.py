@@ -412,6 +412,10 @@ class _Row:
     def wait(self, units: int) -> int:
         return self.layer.retry_after(units + self.limit.spare) if units else 0
 
+    def longest_wait(self, max_wait: int) -> int:
+        """Return max_wait, or less where a bucket that is charged so late would take more than 292 years to refill."""
+        return min(max_wait, _MOST - getattr(self.layer, "tolerance", 0))
+
     def standing(self) -> tuple[int, int, int, int]:
         """Return the capacity, what is left, and when all of it and more of it is there: for this caller, who has to spare some."""
         spare, capacity, left = self.limit.spare, self.layer.capacity, self.layer.available()
@@ -527,9 +531,13 @@ class Engine:
         return rule, longest
 
     @staticmethod
+    def _longest_wait(rows: Sequence[_Row], max_wait: int) -> int:
+        return min([max_wait, *(row.longest_wait(max_wait) for row in rows if not row.limit.shadow)])
+
+    @staticmethod
     def _alone(call: Call, row: _Row, max_wait: int) -> int:
         """Return the time until a call is let through by a limit alone, 0 if it would be now, or NEVER."""
-        wait = row.wait(1 if call.charge == "up_to" else row.units(call.cost))
+        wait, max_wait = row.wait(1 if call.charge == "up_to" else row.units(call.cost)), row.longest_wait(max_wait)
         if 0 < wait <= max_wait:
             return 0
         return wait - max_wait if wait > max_wait > 0 else wait
@@ -556,6 +564,7 @@ class Engine:
     def _outlook(self, call: Call, rows: Sequence[_Row], max_wait: int) -> tuple[bool, int]:
         """Return whether a call is limited, and how long it waits or until it is to be tried again."""
         _, wait = self._longest(rows, self._needed(call, rows)[1])
+        max_wait = self._longest_wait(rows, max_wait)
         if 0 <= wait <= max_wait:
             return False, wait
         return True, wait - max_wait if wait > max_wait else wait
@@ -571,7 +580,8 @@ class Engine:
         shadow = self._shadow(call, rows, max_wait)
         asks = any(row.units(call.cost) > 0 for row in rows)
         said = {"limited": 0, "retry": NEVER, "granted": 0, "wait": 0, "shadow": shadow, "changed": 0}
-        if not denied and 0 <= wait <= max_wait:
+        longest_wait = self._longest_wait(rows, max_wait)
+        if not denied and 0 <= wait <= longest_wait:
             for row in rows:
                 row.charged = self._charge(call, row, cost, wait, max_wait)
             rule = self._tightest(rows, shadow)
@@ -588,7 +598,7 @@ class Engine:
                     row.layer.take_denied(row.units(call.cost), row.limit.spare)
                 rule, wait = self._longest(rows, needed)
                 said["changed"] = 1
-            said["retry"] = wait if denied else wait - max_wait if wait > max_wait else wait
+            said["retry"] = wait if denied else wait - longest_wait if wait > longest_wait else wait
         return {**said, "rule": rule}
 
     def _charge(self, call: Call, row: _Row, cost: int, wait: int, max_wait: int) -> int:
@@ -600,10 +610,10 @@ class Engine:
         alone = row.wait(1 if call.charge == "up_to" else row.units(call.cost))
         if not units:
             return 0
-        if 0 <= alone <= max_wait:
+        if 0 <= alone <= row.longest_wait(max_wait):
             if call.charge == "up_to":
                 units = min(units, row.left())
-            row.layer.take(units, max(wait, alone))
+            row.layer.take(units, row.longest_wait(max(wait, alone)))
             return units
         if call.charge == "force":
             return row.layer.force(units)

@@ -65,6 +65,11 @@ final class Engine {
       return units == 0 ? 0 : usage.retryAfter(now, Saturated.plus(units, spare));
     }
 
+    /** Returns by how much its wait is longer than a caller who accepts {@code maxWait} may wait for this limit. */
+    long late(long maxWait) {
+      return Engine.late(wait, Math.min(maxWait, usage.longestWait()));
+    }
+
     long left(long now) {
       return Math.max(usage.available(now) - spare, 0);
     }
@@ -279,12 +284,13 @@ final class Engine {
     for (int index = 0; index < call.keys().size(); index++) {
       Kept kept = kept(call.keys().get(index).name(), now);
       long wait = 0;
-      for (Units one : unitsOf(call, Map.of(index, kept), now)) {
+      List<Units> units = unitsOf(call, Map.of(index, kept), now);
+      for (Units one : units) {
         long needed = call.charge() == Charge.UP_TO ? Math.min(one.units, 1) : one.units;
         wait = one.shadow ? wait : Math.max(wait, one.waitFor(needed, now));
       }
       long banned = kept.bannedUntil - now;
-      long late = late(wait, maxWait(call));
+      long late = late(wait, longestWait(call, units));
       Candidate next =
           banned > 0
               ? new Candidate(index, true, Math.max(banned, late), Math.max(banned, late))
@@ -312,13 +318,14 @@ final class Engine {
 
     // What the call needs, and how long it would wait for it.
     long maxWait = maxWait(call);
+    long longestWait = longestWait(call, units);
     long grants = call.charge() == Charge.UP_TO ? grantable(units, call, now) : -1;
     for (Units one : units) {
       long asked = asked(one, grants);
       one.wait = one.waitFor(grants < 0 ? asked : Math.max(asked, 1), now);
     }
     Map<Units, Boolean> limited = new HashMap<>();
-    units.forEach(one -> limited.put(one, one.shadow ? late(one.wait, maxWait) != 0 : one.wait != 0));
+    units.forEach(one -> limited.put(one, one.shadow ? one.late(maxWait) != 0 : one.wait != 0));
     Units shadow = units.stream().filter(one -> one.shadow && limited.get(one)).findFirst().orElse(null);
     Asked slowest = slowest(units, slots);
     long wait = slowest == null ? 0 : slowest.wait;
@@ -327,7 +334,7 @@ final class Engine {
       long until = each.getValue().bannedUntil;
       banned = until > now && (banned == null || until > banned.getValue().bannedUntil) ? each : banned;
     }
-    boolean allowed = banned == null && late(wait, maxWait) == 0;
+    boolean allowed = banned == null && late(wait, longestWait) == 0;
 
     State.Draft draft = State.of(call.key());
     if (allowed) {
@@ -347,7 +354,10 @@ final class Engine {
     }
     boolean chargesDenied = !allowed && (call.charge() == Charge.FORCE || call.charge() == Charge.STRICT);
     if (call.hasEach()) {
-      units.forEach(one -> one.wait = late(chargesDenied ? one.waitFor(one.units, now) : one.wait, maxWait));
+      for (Units one : units) {
+        one.wait = chargesDenied ? one.waitFor(one.units, now) : one.wait;
+        one.wait = one.late(maxWait);
+      }
       draft.each = each(call, units, slots, one -> one instanceof Units limit ? limited.get(limit) && (!allowed || limit.shadow) : one.wait != 0 && !allowed, now);
     }
     if (allowed || chargesDenied || call.ban() != null) {
@@ -360,8 +370,8 @@ final class Engine {
   }
 
   private static void charge(Units one, Call call, long asked, long wait, long maxWait, long now) {
-    if (!one.shadow || late(one.wait, maxWait) == 0) {
-      long after = one.shadow ? Math.max(wait, one.wait) : wait;
+    if (!one.shadow || one.late(maxWait) == 0) {
+      long after = one.shadow ? Math.min(Math.max(wait, one.wait), one.usage.longestWait()) : wait;
       one.charged = asked;
       if (asked > 0) {
         one.usage.charge(now, one.shadow ? Math.min(asked, Math.max(one.left(now), after > 0 ? asked : 0)) : asked, after);
@@ -377,7 +387,7 @@ final class Engine {
       State.Draft draft, Call call, List<Units> units, List<Slot> slots, Map<Integer, Kept> kept, Map.Entry<Integer, Kept> banned, Asked slowest, long now) {
     Asked rule = slowest != null ? slowest : units.isEmpty() ? slots.get(0) : units.get(0);
     long wait = slowest == null ? 0 : slowest.wait;
-    long maxWait = maxWait(call);
+    long longestWait = longestWait(call, units);
     draft.limited = true;
     boolean forces = call.charge() == Charge.FORCE;
     if (forces || call.charge() == Charge.STRICT) {
@@ -400,7 +410,7 @@ final class Engine {
       before.forEach((one, was) -> one.wait = was);
       draft.granted = rule instanceof Units one ? one.charged : 0;
     }
-    long retry = wait != NEVER && wait > maxWait ? wait - maxWait : wait != NEVER && banned != null ? 0 : wait;
+    long retry = wait != NEVER && wait > longestWait ? wait - longestWait : wait != NEVER && banned != null ? 0 : wait;
     int of = banned == null ? rule.keyIndex : banned.getKey();
     long banNs = banned == null ? 0 : banned.getValue().bannedUntil - now;
     Kept mine = kept.get(of);
@@ -583,6 +593,15 @@ final class Engine {
 
   private static long maxWait(Call call) {
     return call.verb() == Call.Verb.LIMIT && call.maxWait() != null ? Durations.nanos(call.maxWait(), "maxWait") : 0;
+  }
+
+  /** Returns how long a call may wait: as long as it says, or less where a limit cannot be charged for so late. */
+  private static long longestWait(Call call, List<Units> units) {
+    long longest = maxWait(call);
+    for (Units one : units) {
+      longest = one.shadow ? longest : Math.min(longest, one.usage.longestWait());
+    }
+    return longest;
   }
 
   /** Returns by how much a wait is longer than the longest that the caller accepts. */

@@ -47,6 +47,11 @@ abstract sealed class Usage {
 
   abstract Standing standing(long now);
 
+  /** Returns how long a call may wait for its units: no bucket is charged so late that it would take more than 292 years to refill. */
+  long longestWait() {
+    return Long.MAX_VALUE;
+  }
+
   /** Takes units that are there, or will be after a wait. */
   abstract void charge(long now, long units, long waitNs);
 
@@ -97,6 +102,11 @@ abstract sealed class Usage {
 
     private long tolerance() {
       return Saturated.times(limit.capacity(), emission());
+    }
+
+    @Override
+    long longestWait() {
+      return Long.MAX_VALUE - tolerance();
     }
 
     private long backlog(long now) {
