@@ -43,7 +43,7 @@ func TestAFunctionThatChangesNothingWritesNothing(t *testing.T) {
 	w := kit.StartWatched(t, server.WithoutModule())
 	kit.LoadFunctions(t, w.Server)
 	for _, call := range []string{
-		"CL.LIMIT k RATE 1/h WINDOW 1/h FIXED 1/d FIXED 1/d FIRST", "CL.THROTTLE lone 0 1 3600", "CL.LIMIT rate RATE 1/h", "CL.LIMIT banned RATE 1/h BAN 1h", "CL.BAN banned 1h",
+		"CL.LIMIT k RATE 1/h WINDOW 1/h FIXED 1/d FIXED 1/d FIRST", "CL.THROTTLE lone 0 1 3600", "CL.LIMIT rate RATE 1/h", "CL.LIMIT banned RATE 1/h BAN 1h", "CL.BAN banned 1h", "CL.LIMIT shadow WINDOW 1/h SHADOW",
 		"CL.LEASE jobs SLOTS 1 TTL 1h ID a", "CL.MLIMIT 2 {m}u {m}s RATE 1/h NEXT SLOTS 1 TTL 1h ID a",
 	} {
 		v := w.Call(t, fcall(call)...)
@@ -54,7 +54,7 @@ func TestAFunctionThatChangesNothingWritesNothing(t *testing.T) {
 		"CL.LIMIT k RATE 1/h WINDOW 1/h FIXED 1/d FIXED 1/d FIRST", "CL.LIMIT k RATE 1/h", "CL.LIMIT k RATE 9/h COST 0", "CL.LIMIT k RATE 1/h UPTO", "CL.LIMIT k RATE 1/h COMPACT EACH",
 		"CL.LIMIT k RATE 5/s COST 6", "CL.LIMIT k RATE 0/s", "CL.LIMIT k RATE 5", "CL.PEEK k RATE 1/h WINDOW 1/h", "CL.REFUND k FIXED 7/h", "CL.BAN k 0",
 		"CL.THROTTLE lone 0 1 3600", "CL.THROTTLE lone 0 1 3600 0", "CL.LIMIT rate RATE 1/h", "CL.LIMIT rate RATE 1/h MAXWAIT 1s",
-		"CL.LIMIT banned RATE 1/h", "CL.LIMIT banned RATE 1/h BAN 1s", "CL.BAN banned 1s", "CL.THROTTLE banned 0 1 3600",
+		"CL.LIMIT banned RATE 1/h", "CL.LIMIT banned RATE 1/h BAN 1s", "CL.BAN banned 1s", "CL.THROTTLE banned 0 1 3600", "CL.LIMIT shadow WINDOW 1/h SHADOW",
 		"CL.LEASE jobs SLOTS 1 TTL 1h ID b", "CL.LEASE jobs SLOTS 0 TTL 1h ID b", "CL.RENEW jobs ID b TTL 1h", "CL.RELEASE jobs ID b c", "CL.LEASES jobs",
 		"CL.MLIMIT 2 {m}u {m}s RATE 1/h NEXT SLOTS 1 TTL 1h ID b", "CL.MLIMIT 2 {m}u {m}t RATE 1/h", "CL.MLIMIT 2 {m}u {m}t RATE 0/h ANY", "CL.SETTLE 2 {m}u {m}s RATE 1/h TAKE 1 USED 0 NEXT SLOTS ID b",
 	} {
