@@ -1797,7 +1797,6 @@ do
   end
 
   local function time_until(ms)
-    if ms == 0 then return zero end
     local s = floor(ms / 1000)
     return most(from_wide(wide(s, (ms - s * 1000) * 1e6) - now), zero)
   end

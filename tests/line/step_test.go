@@ -81,7 +81,7 @@ func TestLinesGoOnWithoutTheCronAfterATimerThatWasPutOff(t *testing.T) {
 	stepBy(-40 * time.Millisecond)
 	kit.RequireLimited(t, timed)
 	kit.Do(t, c, "CONFIG SET hz 1")
-	turns := map[string]bool{} // of the cron, which brings that clock up to date once a second now
+	turns := map[string]bool{} // of the cron: it alone brings lru_clock up to date, once a second now
 	for i := range 16 {
 		next := kit.WaitForLease(t, s, 1, "CL.LEASE k SLOTS 1 TTL 1d ID w%d TIMEOUT 0", i+1)
 		kit.Do(t, c, "CL.RELEASE k ID w%d", i)

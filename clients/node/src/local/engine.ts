@@ -160,13 +160,14 @@ export class Engine {
 
   /** The first key that has room; if there is none, the one with the shortest wait, or else the one to come back to soonest. */
   #best(call: Call, now: bigint): { index: number; limited: boolean; wait: bigint; retry: bigint } {
+    const maxWait = maxWaitNs(call)
     const all = call.keys.map(({ name }, index) => {
       const kept = copied(new Map([[index, this.#kept(name, now)]]))
       const enforced = this.#layers(call, [index], kept, now).filter(({ shadow }) => !shadow)
       const { wait } = worst(enforced.map((layer) => [layer, waitOf(layer, needed(layer, call), now)]))
-      const maxWait = longestWait(enforced, call)
+      const mayWait = longestWait(enforced, maxWait)
       const banned = (kept.get(index)?.bannedUntil ?? 0n) - now
-      const late = wait === never ? never : wait > maxWait ? wait - maxWait : 0n
+      const late = wait === never ? never : wait > mayWait ? wait - mayWait : 0n
       if (banned > 0n) return { index, limited: true, wait: longest(banned, late), retry: longest(banned, late) }
       return { index, limited: late !== 0n, wait, retry: late }
     })
@@ -190,15 +191,16 @@ export class Engine {
     const asked = (layer: Layer) => (grants === undefined || layer.state.limit.fields.take !== undefined ? layer.units : grants)
     const waits = layers.map((layer): [Layer, bigint] => [layer, waitOf(layer, grants === undefined ? layer.units : Math.max(asked(layer), 1), now)])
     const enforced = waits.filter(([layer]) => !layer.shadow)
-    const maxWait = longestWait(enforced.map(([layer]) => layer), call)
-    const isLate = (layer: Layer, wait: bigint) => wait === never || wait > longestWait([layer], call)
+    const maxWait = maxWaitNs(call)
+    const mayWait = longestWait(enforced.map(([layer]) => layer), maxWait)
+    const isLate = (layer: Layer, wait: bigint) => wait === never || wait > longestWait([layer], maxWait)
     const shadows = waits.filter(([layer, wait]) => layer.shadow && isLate(layer, wait))
     const eachLimited = new Map(waits.map(([layer, wait]) => [layer, layer.shadow ? isLate(layer, wait) : wait !== 0n]))
     const busy = slots.map((slot): [Slot, bigint] => [slot, slot.wait])
     const limited = worst<Layer | Slot>([...enforced, ...busy])
     // The longest ban counts, of equal ones the first.
     const bans = [...kept].filter(([, { bannedUntil }]) => bannedUntil > now).sort(([, a], [, b]) => (a.bannedUntil > b.bannedUntil ? -1 : a.bannedUntil < b.bannedUntil ? 1 : 0))
-    const allowed = bans.length === 0 && limited.wait !== never && limited.wait <= maxWait
+    const allowed = bans.length === 0 && limited.wait !== never && limited.wait <= mayWait
     const asks = layers.some(({ units }) => units > 0)
 
     const result = new Outcome()
@@ -230,7 +232,7 @@ export class Engine {
         rule = after.of ?? rule
         result.granted = rule instanceof Slot ? 0 : (rule?.charged ?? 0)
       }
-      const retry = wait !== never && wait > maxWait ? wait - maxWait : wait !== never && bans[0] ? 0n : wait
+      const retry = wait !== never && wait > mayWait ? wait - mayWait : wait !== never && bans[0] ? 0n : wait
       const of = bans[0]?.[0] ?? rule?.keyIndex ?? 0
       let banNs = bans[0] ? bans[0][1].bannedUntil - now : 0n
       if (call.ban !== undefined && retry !== never && !(bans[0] && call.charge !== 'strict')) {
@@ -264,7 +266,7 @@ export class Engine {
       // What a denied call was charged counts for what each limit says.
       const charged = !allowed && (call.charge === 'force' || call.charge === 'strict')
       const told = charged ? layers.map((layer): [Layer, bigint] => [layer, waitOf(layer, layer.units, now)]) : waits
-      const late = told.map(([layer, wait]): [Layer, bigint] => [layer, wait !== never && isLate(layer, wait) ? wait - longestWait([layer], call) : wait])
+      const late = told.map(([layer, wait]): [Layer, bigint] => [layer, wait !== never && isLate(layer, wait) ? wait - longestWait([layer], maxWait) : wait])
       const isLimited = (layer: Layer | Slot) => (layer instanceof Slot ? layer.wait !== 0n && !allowed : eachLimited.get(layer) === true)
       result.each = eachOf(call, layers, slots, (layer) => isLimited(layer) && (!allowed || (!(layer instanceof Slot) && layer.shadow)), late, now)
     }
@@ -480,11 +482,13 @@ function identityOf(limit: Limit): string {
   return identity
 }
 
-/** How long a call may wait for its units: as long as it says, or less where a limit cannot be charged for so late. */
-function longestWait(layers: readonly Layer[], call: Call): bigint {
+function maxWaitNs(call: Call): bigint {
   if (call.verb !== 'limit' || call.maxWait === undefined) return 0n
-  return layers.reduce((ns, { state }) => shortest(ns, state.longestWait), call.maxWait === forever ? longestNs : nanoseconds(call.maxWait, 'maxWait'))
+  return call.maxWait === forever ? longestNs : nanoseconds(call.maxWait, 'maxWait')
 }
+
+/** How long a call may wait for its units: as long as it says, or less where a limit cannot be charged for so late. */
+const longestWait = (layers: readonly Layer[], maxWait: bigint) => layers.reduce((ns, { state }) => shortest(ns, state.longestWait), maxWait)
 
 const needed = (layer: Layer, { charge }: Call) => (charge === 'up_to' ? Math.min(layer.units, 1) : layer.units)
 

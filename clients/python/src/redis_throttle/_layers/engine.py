@@ -412,9 +412,9 @@ class _Row:
     def wait(self, units: int) -> int:
         return self.layer.retry_after(units + self.limit.spare) if units else 0
 
-    def longest_wait(self, max_wait: int) -> int:
-        """Return max_wait, or less where a bucket that is charged so late would take more than 292 years to refill."""
-        return min(max_wait, _MOST - getattr(self.layer, "tolerance", 0))
+    def longest_wait(self, wait: int) -> int:
+        """Return a wait, or less where a bucket that is charged so late would take more than 292 years to refill."""
+        return min(wait, _MOST - getattr(self.layer, "tolerance", 0))
 
     def standing(self) -> tuple[int, int, int, int]:
         """Return the capacity, what is left, and when all of it and more of it is there: for this caller, who has to spare some."""
