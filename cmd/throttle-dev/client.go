@@ -67,8 +67,8 @@ func (s *server) newClient(conn net.Conn) *client {
 
 // serve runs the client's commands until it has gone.
 func (c *client) serve() {
+	defer c.out.close() // behind forget: whom the server may still answer has to get the answer
 	defer c.server.forget(c)
-	defer c.out.close()
 	defer c.in.end()
 	go c.read()
 	for {

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"net"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -348,6 +350,36 @@ func TestCommandsThatBlock(t *testing.T) {
 	c.do("SET k v")
 	assert.Equal(t, wrongType, await(t, reply), "a group that is gone is told of")
 	assert.Equal(t, "-ERR wrong number of arguments for 'blpop' command", c.do("BLPOP list"))
+}
+
+// A client that has left may be answered until the server has seen that. What it was granted would be lost with the answer.
+func TestAClientThatHasLeftIsConnectedWhileItWaits(t *testing.T) {
+	s := start(t, "")
+	c := connect(t, s)
+	c.do("CL.LEASE jobs SLOTS 1 TTL 1h ID a")
+	leaver, err := net.Dial("tcp", s.listener.Addr().String())
+	require.NoError(t, err)
+	defer leaver.Close()
+	_, err = leaver.Write(encoded(split("CL.LEASE jobs SLOTS 1 TTL 1h ID b TIMEOUT 0")))
+	require.NoError(t, err)
+	awaitWaiting(t, c, 1)
+
+	s.lock()
+	require.NoError(t, leaver.(*net.TCPConn).CloseWrite())
+	require.NoError(t, leaver.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
+	reply := make([]byte, 256)
+	_, closed := leaver.Read(reply)
+	id, _ := strconv.ParseInt(c.id, 10, 64)
+	holder := s.clients[id]
+	s.execute(&call{server: s, client: holder, peer: holder.peer, words: [][]byte{[]byte("CL.RELEASE"), []byte("jobs"), []byte("ID"), []byte("a")}})
+	s.answerWaiting()
+	s.mu.Unlock()
+
+	require.ErrorIs(t, closed, os.ErrDeadlineExceeded, "the connection of a client that waits")
+	require.NoError(t, leaver.SetReadDeadline(time.Now().Add(within1m)))
+	n, err := leaver.Read(reply)
+	require.NoError(t, err)
+	assert.Contains(t, oneLine(string(reply[:n])), "$7 limited :0 ")
 }
 
 // A timeout that is none keeps nobody waiting, and changes nothing. Redis answers the same.
