@@ -52,8 +52,11 @@ func TestWindowsAroundClocksThatAreSetBackOrSkipTime(t *testing.T) {
 		{"clocks show the day before again: it is over", "America/St_Johns", 0, "2010-11-07T03:00:00Z", "2010-11-07T02:30:00Z", "2010-11-08T03:30:00Z"},
 		{"from half a second after the time that clocks skip to", "Europe/Berlin", 3*time.Hour + time.Second/2, "2025-03-30T12:00:00Z", "2025-03-30T01:00:00.5Z", "2025-03-31T01:00:00.5Z"},
 	} {
-		w := spec(t, 1, calendar.Day, tt.zone, tt.offset).At(utc(t, tt.at))
+		s := spec(t, 1, calendar.Day, tt.zone, tt.offset)
+		w := s.At(utc(t, tt.at))
 		assert.Equal(t, []int64{utc(t, tt.start), utc(t, tt.end)}, []int64{w.Start, w.End}, tt.name)
+		again, _ := s.Window(w.Index)
+		assert.Equal(t, w, again, tt.name)
 	}
 }
 
