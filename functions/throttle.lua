@@ -233,9 +233,9 @@ function Wide.__eq(a, b) return a.s == b.s and a.ns == b.ns end
 function Wide.__lt(a, b) return a.s < b.s or a.s == b.s and a.ns < b.ns end
 function Wide.__le(a, b) return a.s < b.s or a.s == b.s and a.ns <= b.ns end
 
--- A product with a whole number from 0 to 2^53, six decimal digits at a time, so that no step exceeds 2^53.
+-- A product with a whole number from 0 to 2^63, six decimal digits at a time, so that no step exceeds 2^53. It is near where n exceeds that.
 function Wide.__mul(a, n)
-  local s, ns, scale = 0, 0, 1e12
+  local s, ns, scale = 0, 0, n < 1e18 and 1e12 or 1e18
   while scale >= 1 do
     local digits = floor(n / scale) % 1e6
     s, ns = s * 1e6 + a.s * digits, ns * 1e6 + a.ns * digits

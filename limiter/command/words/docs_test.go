@@ -92,3 +92,13 @@ func TestArgumentsAreCountedWhileACountSaysWhatIsWrong(t *testing.T) {
 		assert.Equal(t, []int{tt.least, tt.most}, []int{least, most}, tt.what)
 	}
 }
+
+func TestWhatCommandDocsShowsOfTheHistory(t *testing.T) {
+	for cmd, want := range map[*command.Command][]words.Change{
+		command.MLimit: {{Since: "0.3.0", Changes: "Added SLOTS, TTL, ID and EACH."}, {Since: "0.4.0", Changes: "Added AFTER."}},
+		command.Lease:  {{Since: "0.3.0", Changes: "Added GROUP and PRIORITY."}, {Since: "0.4.0", Changes: "Added WEIGHT."}},
+		command.Leases: nil,
+	} {
+		assert.Equal(t, want, cmd.History, cmd.Name)
+	}
+}
