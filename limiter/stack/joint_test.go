@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -42,6 +43,21 @@ func (k *keys) call(specs [][]spec, nowNs int64, decide func(*stack.Joint) stack
 		}
 	}
 	return result, changed
+}
+
+func TestAJointAllocatesNothing(t *testing.T) {
+	var full [stack.MaxStacks]stack.Stack
+	for i := range full {
+		full[i].Load(limits(t, rate(1, second, 1), rate(2, second, 1), window(1, second), window(2, second),
+			rate(1, minute, 1), rate(2, minute, 1), window(1, minute), window(2, minute)))
+	}
+	var joint stack.Joint
+	assert.Zero(t, testing.AllocsPerRun(10, func() {
+		joint.Reset()
+		for i := range full {
+			joint.Join(&full[i])
+		}
+	}))
 }
 
 // chooseOne is what Choose does, in the words of its documentation: it tries the request on a copy of
