@@ -67,7 +67,7 @@ func (s *server) newClient(conn net.Conn) *client {
 
 // serve runs the client's commands until it has gone.
 func (c *client) serve() {
-	defer c.out.close() // behind forget: whom the server may still answer has to get the answer
+	defer c.out.close() // after forget: until then the server may answer the client
 	defer c.server.forget(c)
 	defer c.in.end()
 	go c.read()

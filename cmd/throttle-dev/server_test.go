@@ -352,7 +352,7 @@ func TestCommandsThatBlock(t *testing.T) {
 	assert.Equal(t, "-ERR wrong number of arguments for 'blpop' command", c.do("BLPOP list"))
 }
 
-// A client that has left may be answered until the server has seen that. What it was granted would be lost with the answer.
+// A client that has left may be answered until the server has seen that. Without a connection, what it was granted would be lost with the answer.
 func TestAClientThatHasLeftIsConnectedWhileItWaits(t *testing.T) {
 	s := start(t, "")
 	c := connect(t, s)
