@@ -220,8 +220,8 @@ def test_local_limits_are_this_process_part(guarded: Guarded, clock: Clock) -> N
     assert [limiter.limit("one", window(1, "1h")).limited for _ in range(2)] == [False, True], "each process has at least one unit"
     assert limiter.limit("k2", HOUR, cost=5).retry_after == timedelta(seconds=1), "the part is too small: come back when the server is tried"
     assert limiter.limit("k2", HOUR, cost=7).retry_after is None, "it is more than the limit"
-    assert limiter.limit_all({"a": HOUR, "b": fixed(4, "1d")}, cost=2).allowed
-    assert limiter.limit_all({"a": HOUR, "b": fixed(4, "1d")}, cost=2).key == "b"
+    assert limiter.limit_all({"a": HOUR, "b": window(4, "1d")}, cost=2).allowed
+    assert limiter.limit_all({"a": HOUR, "b": window(4, "1d")}, cost=2).key == "b"
     assert limiter.peek("a", HOUR).remaining == 1
     with pytest.raises(LimitedError):
         limiter.wait("k", window(3, "1h"), cost=4, timeout="1h", group="a", weight=3, priority=2)
