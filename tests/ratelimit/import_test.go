@@ -36,9 +36,7 @@ func appOfTheReadme(t *testing.T) (root, app string, sh func(dir, command string
 		cmd := exec.CommandContext(ctx, "bash", "-ec", command)
 		cmd.Dir = dir
 		cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GOWORK=") || strings.HasPrefix(v, "GOFLAGS=") })
-		printed, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s\n%s", command, printed)
-		return strings.TrimSpace(string(printed))
+		return strings.TrimSpace(printedBy(t, cmd))
 	}
 	sh(app, "go mod init example.com/app\n"+installOfTheReadme(t, root))
 	return root, app, sh
