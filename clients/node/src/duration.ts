@@ -66,11 +66,14 @@ export function word(length: bigint): string {
   return `${length / milli}.${decimals}ms`
 }
 
-/** Writes a length of time in whole milliseconds. It never turns into 0, which means something else. */
+/** Returns a length of time in whole milliseconds, as servers are told of waits, bans and leases. It never turns into 0, which means something else. */
+export function wholeMilliseconds(length: bigint): bigint {
+  return length > 0n && length < milli ? milli : length - (length % milli)
+}
+
+/** Writes a length of time in whole milliseconds. */
 export function waitWord(length: bigint): string {
-  if (length === 0n) return word(0n)
-  const whole = length - (length % milli)
-  return word(whole > 0n ? whole : milli)
+  return word(wholeMilliseconds(length))
 }
 
 /** Returns a length of time in milliseconds. */

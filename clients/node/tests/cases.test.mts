@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { type Call, type CallOptions, type Duration, type Key, Limit, type LimitFields, Limiter, MistakeError, OutageError, OverloadError, rate, type Result, type Verb } from 'redis-throttle'
+import { FakeLimiter } from 'redis-throttle/testing'
 import { createClient } from 'redis'
 import { single } from './clients.mjs'
 import { type Exchange, MadeUp, root, Server } from './servers.mjs'
@@ -130,6 +131,19 @@ for (const [name, open] of Object.entries(single)) {
     }
   })
 }
+
+describe('sessions of all languages in this process', () => {
+  for (const session of table.sessions) {
+    test(session.name, async () => {
+      const limiter = new FakeLimiter()
+      for (const [i, { call, result }] of session.steps.entries()) {
+        const decided = limiter.decide(callOf(call))
+        if (call.max_wait !== undefined && call.verb !== 'limit') limiter.advance(call.max_wait as Duration)
+        requires(shown(await decided), result, `step ${i + 1}`)
+      }
+    })
+  }
+})
 
 test('login protection as the documentation has it', async (t) => {
   const page = readFileSync(path.join(root, 'docs/choosing.md'), 'utf8')

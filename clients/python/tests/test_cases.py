@@ -28,6 +28,7 @@ from redis_throttle import (
 )
 from redis_throttle._seam.call import Key, many
 from redis_throttle.asyncio import Limiter as AsyncLimiter
+from redis_throttle.testing import FakeLimiter
 from servers import ROOT, MadeUp, Server
 
 TABLE = json.loads((ROOT / "spec/clients/calls.json").read_text())
@@ -115,6 +116,13 @@ def test_session(server: Server, sender: str, session: dict[str, Any]) -> None:
     for number, step in enumerate(session["steps"], 1):
         got = shown(decide(sender, server.port, step["call"]))
         requires(got, step["result"], f"step {number}")
+
+
+@pytest.mark.parametrize("session", TABLE["sessions"], ids=lambda session: session["name"])
+def test_session_in_this_process(session: dict[str, Any]) -> None:
+    limiter = FakeLimiter()
+    for number, step in enumerate(session["steps"], 1):
+        requires(shown(limiter.decide(call_of(step["call"]))), step["result"], f"step {number}")
 
 
 def requires(got: dict[str, Any], want: dict[str, Any], where: str) -> None:

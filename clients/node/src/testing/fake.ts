@@ -1,7 +1,7 @@
 // A limiter for tests: without a server, with a clock that the test sets and faults that it makes.
 import { type Call, commandOf, type Leave, wordsOf } from '../call.js'
 import type { Decider } from '../decider.js'
-import { type Duration, forever, nanoseconds } from '../duration.js'
+import { type Duration, forever, nanoseconds, wholeMilliseconds } from '../duration.js'
 import { MistakeError, OutageError, OverloadError, ThrottleError } from '../errors.js'
 import { Limiter } from '../limiter.js'
 import { Engine } from '../local/engine.js'
@@ -124,7 +124,7 @@ class Stand implements Decider {
       return Promise.resolve(result)
     }
     return new Promise<Result>((resolve, reject) => {
-      const timeout = call.maxWait === forever ? last : nanoseconds(call.maxWait, 'timeout')
+      const timeout = call.maxWait === forever ? last : wholeMilliseconds(nanoseconds(call.maxWait, 'timeout'))
       const waiting: Waiting = {
         call, since: this.now, until: this.now + timeout, signal,
         settle: (outcome) => {

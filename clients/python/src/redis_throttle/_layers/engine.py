@@ -14,7 +14,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, Protocol, cast
 
 from .._seam.call import Call, Key
-from .._seam.duration import nanoseconds
+from .._seam.duration import nanoseconds, whole_milliseconds
 from .._seam.errors import MistakeError
 from .._seam.limit import Limit, denials
 
@@ -26,6 +26,11 @@ _LIFTS = 4
 _CENTURY = 36_500 * _DAY
 _ENTRIES = 64
 """Up to so many charges within a period of a WINDOW, each counts from its own instant; others share one with those of 1/64 of the period."""
+
+
+def _sent(value: object, what: str) -> int:
+    """Return what a server would be told, so that a limiter decides alike with and without one."""
+    return whole_milliseconds(nanoseconds(value, what))
 
 
 def _ceil_ms(ns: int) -> int:
@@ -652,11 +657,11 @@ class Engine:
             return self._admit(call, now)
         states = self._states(call, now)
         rows = self._rows(call, states, now)
-        max_wait = nanoseconds(call.max_wait, "max_wait") // _MS * _MS if call.max_wait is not None and call.verb == "limit" else 0
+        max_wait = _sent(call.max_wait, "max_wait") if call.max_wait is not None and call.verb == "limit" else 0
         if call.any:
             return self._limit_any(call, states, rows, max_wait, now)
         limiting = [self._alone(call, row, max_wait) != 0 for row in rows]
-        ban = 0 if call.ban is None else nanoseconds(call.ban, "ban") // _MS * _MS
+        ban = 0 if call.ban is None else _sent(call.ban, "ban")
         longest = max(range(len(states)), key=lambda i: states[i].banned_until)
         left = states[longest].banned_until - now
         if left > 0 and call.charge != "force":
@@ -751,7 +756,7 @@ class Engine:
 
     def _ban(self, call: Call, now: int) -> int:
         [state] = self._states(call, now)
-        ns = nanoseconds(call.ban, "duration") // _MS * _MS
+        ns = _sent(call.ban, "duration")
         state.banned_until = max(state.banned_until, now + ns) if ns else 0
         self._keep(call.keys[0].name, state, now)
         return _ceil_ms(max(state.banned_until - now, 0))
@@ -766,7 +771,7 @@ class Engine:
         free = max(key.slots - len(state.leases), 0)
         held = id in state.leases
         if held or free:
-            ttl = nanoseconds(key.ttl, "ttl")
+            ttl = _sent(key.ttl, "ttl")
             return _Slot(False, held, key.slots, free if held else free - 1, lapses=-(-(now + ttl) // _MS))
         retry = NEVER if not key.slots else max(min(state.leases.values()) * _MS - now, 0)
         return _Slot(True, False, key.slots, 0, retry)
@@ -784,7 +789,7 @@ class Engine:
         [state] = self._states(call, now)
         if call.id not in state.leases:
             return [1, -1, -1, -1, 0, 0]
-        lapses = -(-(now + nanoseconds(call.keys[0].ttl, "ttl")) // _MS)
+        lapses = -(-(now + _sent(call.keys[0].ttl, "ttl")) // _MS)
         state.leases[call.id] = lapses
         return [0, -1, -1, -1, (lapses * _MS - now) // _MS, 0]
 
@@ -917,7 +922,7 @@ def _check(call: Call) -> None:
          "'SLOTS': cannot go with UPTO, FORCE, ANY, MAXWAIT and BAN"),
         (call.ban_after is not None and any(len(key.limits) == 8 for key in call.keys), "'AFTER': counts as one of the 8 limits of a key"),
         (call.ban_after is not None and nanoseconds(denials(call.ban_after).period, "ban_after") >= 2**63, "'AFTER': the period is longer than 292 years"),
-        (any(key.slots < 0 or (key.ttl is not None and not _MS <= nanoseconds(key.ttl, "ttl") <= _CENTURY) for key in call.keys),
+        (any(key.slots < 0 or (key.ttl is not None and not _MS <= _sent(key.ttl, "ttl") <= _CENTURY) for key in call.keys),
          "SLOTS takes an integer of at least 0, TTL a length of time from 1ms to 100 years"),
         (call.verb in ("lease", "renew", "release", "settle") and not 1 <= len(call.id.encode()) <= 512, "ID takes 1 to 512 bytes"),
         (call.verb == "settle" and not leased, "there must be a group of SLOTS, or a retry would settle twice"),

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any, Literal, cast
 
 from . import positions as at
-from .duration import FOREVER, Duration, milliseconds, nanoseconds, wait_word
+from .duration import FOREVER, Duration, milliseconds, nanoseconds, wait_word, whole_milliseconds
 from .errors import MistakeError
 from .limit import Limit, Rule, Slots, as_limits, denials
 from .result import ZERO, Result
@@ -143,7 +143,7 @@ class Call:
         """How long the server may keep the caller waiting: None is not at all."""
         if self.max_wait is None or self.verb not in ("wait", "lease"):
             return None
-        return FOREVER if self.max_wait == FOREVER else milliseconds(nanoseconds(self.max_wait, "timeout") // 1_000_000)
+        return FOREVER if self.max_wait == FOREVER else milliseconds(whole_milliseconds(nanoseconds(self.max_wait, "timeout")) // 1_000_000)
 
     def at_once(self) -> Call:
         """Return this call without the wait."""

@@ -67,13 +67,14 @@ final class Durations {
     return BigDecimal.valueOf(ns, 6).stripTrailingZeros().toPlainString() + "ms";
   }
 
-  /** Writes a length of time in whole milliseconds. It never turns into 0, which means something else. */
-  static String waitWord(long ns) {
-    if (ns == 0) {
-      return "0ms";
-    }
+  /**
+   * Returns a length of time in whole milliseconds, as servers are told of waits, bans and leases, in ns. It never turns into 0,
+   * which means something else.
+   */
+  static long wholeMillis(Duration duration, String what) {
+    long ns = nanos(duration, what);
     long ms = ns / 1_000_000;
-    return word((ms == 0 ? Long.signum(ns) : ms) * 1_000_000);
+    return (ms == 0 ? Long.signum(ns) : ms) * 1_000_000;
   }
 
   static BigInteger big(long n) {

@@ -104,7 +104,7 @@ final class Engine {
     }
 
     void take() {
-      kept.leases.put(id, Saturated.plus(now, Durations.nanos(key.ttl(), "ttl")));
+      kept.leases.put(id, Saturated.plus(now, Durations.wholeMillis(key.ttl(), "ttl")));
     }
 
     @Override
@@ -127,7 +127,7 @@ final class Engine {
       case PEEK -> draft = peek(call, now);
       case REFUND -> draft = refund(call, now);
       case SETTLE -> draft = settle(call, now);
-      case BAN -> draft.lastsMs = ban(call.key(), Durations.nanos(call.ban(), "ban"), now);
+      case BAN -> draft.lastsMs = ban(call.key(), Durations.wholeMillis(call.ban(), "ban"), now);
       case RESET -> draft.granted = isThere(call.key(), now) ? -1 : 0;
       case LEASE, RENEW, RELEASE -> lease(draft, call, now);
     }
@@ -415,7 +415,7 @@ final class Engine {
     long banNs = banned == null ? 0 : banned.getValue().bannedUntil - now;
     Kept mine = kept.get(of);
     if (call.ban() != null && mine != null && retry != NEVER && (banned == null || call.charge() == Charge.STRICT)) {
-      long ns = Durations.nanos(call.ban(), "ban");
+      long ns = Durations.wholeMillis(call.ban(), "ban");
       if (ns > 0 && (call.banAfter() == null || banned != null || isLastDenial(mine, call, now))) {
         mine.bannedUntil = Math.max(mine.bannedUntil, Saturated.plus(now, ns));
         banNs = mine.bannedUntil - now;
@@ -564,7 +564,7 @@ final class Engine {
       clean(call.key(), kept, now, Set.of());
       draft.limit = slot.slots;
       draft.remaining = slot.standing(now).available();
-      draft.lastsMs = ms(Durations.nanos(slot.key.ttl(), "ttl"));
+      draft.lastsMs = ms(Durations.wholeMillis(slot.key.ttl(), "ttl"));
     } else {
       draft.limited = true;
       draft.limit = slot.slots;
@@ -592,7 +592,7 @@ final class Engine {
   }
 
   private static long maxWait(Call call) {
-    return call.verb() == Call.Verb.LIMIT && call.maxWait() != null ? Durations.nanos(call.maxWait(), "maxWait") : 0;
+    return call.verb() == Call.Verb.LIMIT && call.maxWait() != null ? Durations.wholeMillis(call.maxWait(), "maxWait") : 0;
   }
 
   /** Returns how long a call may wait: as long as it says, or less where a limit cannot be charged for so late. */

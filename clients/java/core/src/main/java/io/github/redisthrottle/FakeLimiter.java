@@ -128,7 +128,7 @@ public final class FakeLimiter implements Decider {
       this.call = call;
       this.future = future;
       this.since = since;
-      this.until = Saturated.plus(since, Durations.nanos(call.maxWait(), "maxWait"));
+      this.until = Saturated.plus(since, Durations.wholeMillis(call.maxWait(), "maxWait"));
     }
   }
 

@@ -123,7 +123,7 @@ final class Words {
   }
 
   private static String wait(java.time.Duration duration, String what) {
-    return Durations.waitWord(Durations.nanos(duration, what));
+    return Durations.word(Durations.wholeMillis(duration, what));
   }
 
   private static void add(List<String> words, String word, Object value) {

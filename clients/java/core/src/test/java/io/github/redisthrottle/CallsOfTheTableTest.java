@@ -16,6 +16,7 @@ import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
@@ -45,19 +46,37 @@ class CallsOfTheTableTest {
   @TestFactory
   Stream<DynamicTest> cases() {
     return Stream.of(Clients.values())
-        .flatMap(client -> named(client, "cases").map(one -> DynamicTest.dynamicTest(client + ": " + one.get("name").asText(), () -> decides(client, one))));
+        .flatMap(client -> named("cases").map(one -> DynamicTest.dynamicTest(client + ": " + one.get("name").asText(), () -> decides(client, one))));
   }
 
   @TestFactory
   Stream<DynamicTest> sessions() {
     return Stream.of(Clients.values())
-        .flatMap(client -> named(client, "sessions").map(one -> DynamicTest.dynamicTest(client + ": " + one.get("name").asText(), () -> goesOn(client, one))));
+        .flatMap(client -> named("sessions").map(one -> DynamicTest.dynamicTest(client + ": " + one.get("name").asText(), () -> goesOn(client, one))));
   }
 
-  private static Stream<JsonNode> named(Clients client, String what) {
+  @TestFactory
+  Stream<DynamicTest> sessionsInThisProcess() {
+    return named("sessions").map(one -> DynamicTest.dynamicTest(one.get("name").asText(), () -> goesOnHere(one)));
+  }
+
+  private static void goesOnHere(JsonNode session) {
+    FakeLimiter fake = new FakeLimiter();
+    int number = 0;
+    for (JsonNode step : session.get("steps")) {
+      Call call = call(step.get("call"));
+      CompletableFuture<Result> decided = fake.limiter().decide(call).toCompletableFuture();
+      if (call.waits()) {
+        fake.advance(call.maxWait());
+      }
+      requires(shown(decided.join()), step.get("result"), "step " + ++number);
+    }
+  }
+
+  private static Stream<JsonNode> named(String what) {
     List<JsonNode> all = new ArrayList<>();
     table.get(what).forEach(all::add);
-    assertFalse(all.isEmpty(), client + ": the table has no " + what);
+    assertFalse(all.isEmpty(), "the table has no " + what);
     return all.stream();
   }
 
