@@ -26,7 +26,7 @@ const (
 // drawBench draws execution times, of all contenders and of the few that a front page has
 // room for, and latencies with one client and with fifty.
 func drawBench(dir, server string, list []contender) {
-	list = withoutBuilds(list)
+	list = inScale(withoutBuilds(list))
 	chart := func(name, title string, list []contender, panels ...*plot.Plot) {
 		height := rowHeight*vg.Length(len(list)) + vg.Points(84)
 		svg.Write(filepath.Join(dir, name), title, chartWidth, height*vg.Length(len(panels))+vg.Points(24),
@@ -44,6 +44,15 @@ func drawBench(dir, server string, list []contender) {
 		}
 		chart("bench-latency-"+clients+".svg", "Latency, not pipelined, clients: "+clients+", "+server, list, panels...)
 	}
+}
+
+// mostOfScale is how many times as long as the baseline a call of the charts takes at most.
+const mostOfScale = 100
+
+// inScale leaves out calls beside whose bars the others could not be seen. The tables have them.
+func inScale(list []contender) []contender {
+	most := mostOfScale * summarize(samplesOf(list, baseline)[metricExec]).median
+	return slices.DeleteFunc(slices.Clone(list), func(c contender) bool { return summarize(c.Samples[metricExec]).median > most })
 }
 
 // headlines are the contenders of the chart on the front page, most important first. Where

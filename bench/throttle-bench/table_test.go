@@ -55,6 +55,13 @@ Not measured: CL.LIMIT: the server has no CL.LIMIT
 `, out.String())
 }
 
+func TestACallThatTakesFarTooLongIsInTheTableAlone(t *testing.T) {
+	list := sample().Contenders
+	long := list[1]
+	long.Name, long.Samples = "Lua, compiled at each call", map[metric][]float64{metricExec: {101, 102, 500}}
+	assert.Equal(t, list, inScale(append(list, long)))
+}
+
 func TestARunLeavesItsFiguresTablesAndCharts(t *testing.T) {
 	o := options{Out: t.TempDir()}
 	bench := sample()
