@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -216,7 +217,7 @@ func TestFunctionsReadHostileValuesAsTheModuleDoes(t *testing.T) {
 		b.pass(time.Duration(1+i%3) * time.Second)
 	}
 	crowded := b.do("GET", "{f}k").Text
-	for _, value := range edges() {
+	for _, value := range append(edges(), movedTo(crowded, math.MaxInt64), movedTo(crowded, math.MaxInt64-1)) {
 		for _, call := range calls {
 			b.do("DEL", "{m}l", "{f}l")
 			b.put(value)
@@ -241,6 +242,21 @@ func TestFunctionsReadHostileValuesAsTheModuleDoes(t *testing.T) {
 	}
 	require.Greater(t, b.called, 10*b.refused, "functions refuse little")
 	t.Logf("%d calls, %d refused; %d values", b.called, b.refused, len(values))
+}
+
+// movedTo is a value with one WINDOW of an hour whose last entry is at another instant, and the ones before as long before it as they were.
+func movedTo(value string, last uint64) string {
+	moved := []byte(value)
+	const fields, size = 15, 6 // the instants of the others, modulo 2^48
+	end := len(moved) - 8
+	by := last - binary.LittleEndian.Uint64(moved[end:])
+	binary.LittleEndian.PutUint64(moved[end:], last)
+	for i := range int(moved[13]) - 1 {
+		field := moved[fields+size*i:][:size]
+		wide := binary.LittleEndian.Uint64(append(slices.Clone(field), 0, 0)) + by
+		copy(field, binary.LittleEndian.AppendUint64(nil, wide)[:size])
+	}
+	return string(moved)
 }
 
 // spoilt is a value with some bytes changed, added or left out.
