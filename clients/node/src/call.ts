@@ -1,5 +1,5 @@
 // Calls: the commands in words, and their replies as results. Nothing here sends anything.
-import { type Duration, forever, nanoseconds, waitWord } from './duration.js'
+import { type Duration, forever, wholeMilliseconds, word } from './duration.js'
 import { asLimits, denialsOf, integer, isSlots, type Limit, type Limits, type Slots, text } from './limit.js'
 import { positions } from './positions.js'
 import { type Fields, makeResult, Outcome, type Result } from './result.js'
@@ -231,7 +231,7 @@ export function wordsOf(call: Call, prefix = ''): string[] {
     case 'reset':
       return words
     case 'ban':
-      return [...words, waitWord(nanoseconds(call.ban, 'duration'))]
+      return [...words, word(wholeMilliseconds(call.ban, 'duration'))]
     case 'release':
       return [...words, 'ID', identity(call)]
     case 'lease':
@@ -274,7 +274,7 @@ function identity(call: Call): string {
 }
 
 function ttlOf(key: Key): string {
-  return waitWord(nanoseconds(key.ttl, 'ttl'))
+  return word(wholeMilliseconds(key.ttl, 'ttl'))
 }
 
 function limitWords(call: Call, key: Key): string[] {
@@ -290,23 +290,23 @@ function options(call: Call): string[] {
   const words: string[] = []
   if (call.cost !== undefined && call.cost !== 1) words.push('COST', integer('cost', call.cost, 0))
   if (call.charge) words.push(charges[call.charge])
-  if (call.ban !== undefined) words.push('BAN', waitWord(nanoseconds(call.ban, 'ban')))
+  if (call.ban !== undefined) words.push('BAN', word(wholeMilliseconds(call.ban, 'ban')))
   if (call.banAfter !== undefined) {
     if (call.ban === undefined) throw new TypeError('banAfter goes with ban')
     words.push('AFTER', denialsOf(call.banAfter).words[1] ?? '')
   }
   if (call.verb === 'limit' && call.maxWait !== undefined) {
-    const wait = nanoseconds(call.maxWait, 'maxWait')
-    words.push('MAXWAIT', waitWord(wait < longestWait ? wait : longestWait))
+    const wait = wholeMilliseconds(call.maxWait, 'maxWait')
+    words.push('MAXWAIT', word(wait < longestWait ? wait : longestWait))
   }
   return words
 }
 
 function line(call: Call): string[] {
   if (!waits(call)) return []
-  const ns = call.maxWait === forever ? longestWait : nanoseconds(call.maxWait, 'timeout')
+  const ns = call.maxWait === forever ? longestWait : wholeMilliseconds(call.maxWait, 'timeout')
   if (ns === 0n) throw new RangeError("timeout must not be 0: use limit() or no timeout to have an answer at once, 'forever' to wait as long as it takes")
-  const words = ['TIMEOUT', waitWord(ns < longestWait ? ns : 0n)]
+  const words = ['TIMEOUT', word(ns < longestWait ? ns : 0n)]
   if (call.group) words.push('GROUP', text('group', call.group))
   if (call.weight !== undefined && call.weight !== 1) {
     if (!call.group) throw new TypeError('weight: it goes with a group')

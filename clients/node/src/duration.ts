@@ -66,14 +66,13 @@ export function word(length: bigint): string {
   return `${length / milli}.${decimals}ms`
 }
 
-/** Returns a length of time in whole milliseconds, as servers are told of waits, bans and leases. It never turns into 0, which means something else. */
-export function wholeMilliseconds(length: bigint): bigint {
+/**
+ * Returns a length of time in whole milliseconds, as servers are told of waits, bans and leases, in nanoseconds. It never turns into 0, which
+ * means something else.
+ */
+export function wholeMilliseconds(value: unknown, what: string): bigint {
+  const length = nanoseconds(value, what)
   return length > 0n && length < milli ? milli : length - (length % milli)
-}
-
-/** Writes a length of time in whole milliseconds. */
-export function waitWord(length: bigint): string {
-  return word(wholeMilliseconds(length))
 }
 
 /** Returns a length of time in milliseconds. */

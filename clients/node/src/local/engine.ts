@@ -1,6 +1,6 @@
 // Decisions in this process, by the rules of the server: for the time in which Redis is away, and for tests. spec/ holds both to them.
 import type { Call, Key } from '../call.js'
-import { forever, nanoseconds, wholeMilliseconds } from '../duration.js'
+import { forever, wholeMilliseconds } from '../duration.js'
 import { denialsOf, Limit } from '../limit.js'
 import { type Fields, makeResult, Outcome, type Result } from '../result.js'
 import { longestNs, never, newState, type Standing, type State } from './states.js'
@@ -23,8 +23,6 @@ const mostStates = 8
 const shortest = (a: bigint, b: bigint) => (a < b ? a : b)
 const longest = (a: bigint, b: bigint) => (a === never || b === never ? never : a > b ? a : b)
 const milliseconds = (ns: bigint) => Number((ns + 999_999n) / 1_000_000n)
-/** What a server would be told, so that a limiter decides alike with and without one. */
-const sent = (value: unknown, what: string) => wholeMilliseconds(nanoseconds(value, what))
 const afterMs = (ns: bigint) => (ns === never ? null : milliseconds(ns))
 
 /** A limit of a call with its state, or the slots of a key. */
@@ -61,7 +59,7 @@ export class Engine {
       case 'settle':
         return this.#settle(call, now)
       case 'ban':
-        return makeResult({ ...key, lastsMs: this.#ban(key.key, sent(call.ban, 'duration'), now) })
+        return makeResult({ ...key, lastsMs: this.#ban(key.key, wholeMilliseconds(call.ban, 'duration'), now) })
       case 'reset': {
         const there = this.#there(key.key, now)
         this.#keys.delete(key.key)
@@ -239,7 +237,7 @@ export class Engine {
       let banNs = bans[0] ? bans[0][1].bannedUntil - now : 0n
       if (call.ban !== undefined && retry !== never && !(bans[0] && call.charge !== 'strict')) {
         const mine = kept.get(of)
-        const ns = sent(call.ban, 'ban')
+        const ns = wholeMilliseconds(call.ban, 'ban')
         if (mine && ns > 0n && (call.banAfter === undefined || bans[0] || isLastDenial(mine, call.banAfter, now))) {
           mine.bannedUntil = mine.bannedUntil > now + ns ? mine.bannedUntil : now + ns
           banNs = mine.bannedUntil - now
@@ -380,7 +378,7 @@ export class Engine {
       slot.take()
       this.#clean(key.name, kept, now)
       const { capacity, available } = slot.standing()
-      return makeResult({ ...result, limit: capacity, remaining: available, lastsMs: milliseconds(sent(key.ttl, 'ttl')) })
+      return makeResult({ ...result, limit: capacity, remaining: available, lastsMs: milliseconds(wholeMilliseconds(key.ttl, 'ttl')) })
     }
     return makeResult({ ...result, limit: key.slots ?? 0, limited: true, retryAfterMs: afterMs(slot.wait) })
   }
@@ -412,7 +410,7 @@ class Slot {
   }
 
   take(): void {
-    this.kept.leases.set(this.id, this.now + sent(this.key.ttl, 'ttl'))
+    this.kept.leases.set(this.id, this.now + wholeMilliseconds(this.key.ttl, 'ttl'))
   }
 
   standing(): Standing {
@@ -486,7 +484,7 @@ function identityOf(limit: Limit): string {
 
 function maxWaitNs(call: Call): bigint {
   if (call.verb !== 'limit' || call.maxWait === undefined) return 0n
-  return call.maxWait === forever ? longestNs : sent(call.maxWait, 'maxWait')
+  return call.maxWait === forever ? longestNs : wholeMilliseconds(call.maxWait, 'maxWait')
 }
 
 /** How long a call may wait for its units: as long as it says, or less where a limit cannot be charged for so late. */

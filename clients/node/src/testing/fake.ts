@@ -124,7 +124,7 @@ class Stand implements Decider {
       return Promise.resolve(result)
     }
     return new Promise<Result>((resolve, reject) => {
-      const timeout = call.maxWait === forever ? last : wholeMilliseconds(nanoseconds(call.maxWait, 'timeout'))
+      const timeout = call.maxWait === forever ? last : wholeMilliseconds(call.maxWait, 'timeout')
       const waiting: Waiting = {
         call, since: this.now, until: this.now + timeout, signal,
         settle: (outcome) => {

@@ -28,11 +28,6 @@ _ENTRIES = 64
 """Up to so many charges within a period of a WINDOW, each counts from its own instant; others share one with those of 1/64 of the period."""
 
 
-def _sent(value: object, what: str) -> int:
-    """Return what a server would be told, so that a limiter decides alike with and without one."""
-    return whole_milliseconds(nanoseconds(value, what))
-
-
 def _ceil_ms(ns: int) -> int:
     return ns if ns <= 0 else -(-ns // _MS)
 
@@ -657,11 +652,11 @@ class Engine:
             return self._admit(call, now)
         states = self._states(call, now)
         rows = self._rows(call, states, now)
-        max_wait = _sent(call.max_wait, "max_wait") if call.max_wait is not None and call.verb == "limit" else 0
+        max_wait = whole_milliseconds(call.max_wait, "max_wait") if call.max_wait is not None and call.verb == "limit" else 0
         if call.any:
             return self._limit_any(call, states, rows, max_wait, now)
         limiting = [self._alone(call, row, max_wait) != 0 for row in rows]
-        ban = 0 if call.ban is None else _sent(call.ban, "ban")
+        ban = 0 if call.ban is None else whole_milliseconds(call.ban, "ban")
         longest = max(range(len(states)), key=lambda i: states[i].banned_until)
         left = states[longest].banned_until - now
         if left > 0 and call.charge != "force":
@@ -756,7 +751,7 @@ class Engine:
 
     def _ban(self, call: Call, now: int) -> int:
         [state] = self._states(call, now)
-        ns = _sent(call.ban, "duration")
+        ns = whole_milliseconds(call.ban, "duration")
         state.banned_until = max(state.banned_until, now + ns) if ns else 0
         self._keep(call.keys[0].name, state, now)
         return _ceil_ms(max(state.banned_until - now, 0))
@@ -771,7 +766,7 @@ class Engine:
         free = max(key.slots - len(state.leases), 0)
         held = id in state.leases
         if held or free:
-            ttl = _sent(key.ttl, "ttl")
+            ttl = whole_milliseconds(key.ttl, "ttl")
             return _Slot(False, held, key.slots, free if held else free - 1, lapses=-(-(now + ttl) // _MS))
         retry = NEVER if not key.slots else max(min(state.leases.values()) * _MS - now, 0)
         return _Slot(True, False, key.slots, 0, retry)
@@ -789,7 +784,7 @@ class Engine:
         [state] = self._states(call, now)
         if call.id not in state.leases:
             return [1, -1, -1, -1, 0, 0]
-        lapses = -(-(now + _sent(call.keys[0].ttl, "ttl")) // _MS)
+        lapses = -(-(now + whole_milliseconds(call.keys[0].ttl, "ttl")) // _MS)
         state.leases[call.id] = lapses
         return [0, -1, -1, -1, (lapses * _MS - now) // _MS, 0]
 
@@ -922,7 +917,7 @@ def _check(call: Call) -> None:
          "'SLOTS': cannot go with UPTO, FORCE, ANY, MAXWAIT and BAN"),
         (call.ban_after is not None and any(len(key.limits) == 8 for key in call.keys), "'AFTER': counts as one of the 8 limits of a key"),
         (call.ban_after is not None and nanoseconds(denials(call.ban_after).period, "ban_after") >= 2**63, "'AFTER': the period is longer than 292 years"),
-        (any(key.slots < 0 or (key.ttl is not None and not _MS <= _sent(key.ttl, "ttl") <= _CENTURY) for key in call.keys),
+        (any(key.slots < 0 or (key.ttl is not None and not _MS <= whole_milliseconds(key.ttl, "ttl") <= _CENTURY) for key in call.keys),
          "SLOTS takes an integer of at least 0, TTL a length of time from 1ms to 100 years"),
         (call.verb in ("lease", "renew", "release", "settle") and not 1 <= len(call.id.encode()) <= 512, "ID takes 1 to 512 bytes"),
         (call.verb == "settle" and not leased, "there must be a group of SLOTS, or a retry would settle twice"),

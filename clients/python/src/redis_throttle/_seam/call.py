@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any, Literal, cast
 
 from . import positions as at
-from .duration import FOREVER, Duration, milliseconds, nanoseconds, wait_word, whole_milliseconds
+from .duration import FOREVER, Duration, milliseconds, nanoseconds, whole_milliseconds, word
 from .errors import MistakeError
 from .limit import Limit, Rule, Slots, as_limits, denials
 from .result import ZERO, Result
@@ -143,7 +143,7 @@ class Call:
         """How long the server may keep the caller waiting: None is not at all."""
         if self.max_wait is None or self.verb not in ("wait", "lease"):
             return None
-        return FOREVER if self.max_wait == FOREVER else milliseconds(whole_milliseconds(nanoseconds(self.max_wait, "timeout")) // 1_000_000)
+        return FOREVER if self.max_wait == FOREVER else milliseconds(whole_milliseconds(self.max_wait, "timeout") // 1_000_000)
 
     def at_once(self) -> Call:
         """Return this call without the wait."""
@@ -160,7 +160,7 @@ class Call:
             if self.verb == "reset":
                 return words
             if self.verb == "ban":
-                return [*words, wait_word(nanoseconds(self.ban, "duration"))]
+                return [*words, _wait(self.ban, "duration")]
             if self.verb == "release":
                 return [*words, "ID", self.id]
             if self.verb == "lease":
@@ -209,17 +209,17 @@ class Call:
         if self.ban_after is not None:
             words += ["AFTER", denials(self.ban_after).words[1]]
         if self.verb == "limit" and self.max_wait is not None:
-            longest = min(nanoseconds(self.max_wait, "max_wait"), nanoseconds(_LONGEST_WAIT, "max_wait"))
-            words += ["MAXWAIT", wait_word(longest)]
+            longest = min(whole_milliseconds(self.max_wait, "max_wait"), nanoseconds(_LONGEST_WAIT, "max_wait"))
+            words += ["MAXWAIT", word(longest)]
         return words
 
     def _line(self) -> list[str]:
         if self.verb not in ("wait", "lease") or self.max_wait is None:
             return []
-        ns = nanoseconds(self.max_wait, "timeout")
+        ns = whole_milliseconds(self.max_wait, "timeout")
         if ns == 0:
             raise ValueError("timeout must not be 0: use limit() or no timeout to have an answer at once, FOREVER to wait as long as it takes")
-        words = ["TIMEOUT", wait_word(0 if ns >= nanoseconds(_LONGEST_WAIT, "") else ns)]
+        words = ["TIMEOUT", word(0 if ns >= nanoseconds(_LONGEST_WAIT, "") else ns)]
         if self.group:
             words += ["GROUP", self.group]
         if self.weight != 1:
@@ -337,7 +337,7 @@ def many(verb: str, keys: Holdings, **options: Any) -> Call:
 
 
 def _wait(value: Duration | None, what: str) -> str:
-    return wait_word(nanoseconds(value, what))
+    return word(whole_milliseconds(value, what))
 
 
 def _after(ms: int) -> timedelta | None:

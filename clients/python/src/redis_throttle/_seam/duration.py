@@ -67,16 +67,12 @@ def word(ns: int) -> str:
     return f"{sign}{ns // 1_000_000}." + f"{ns % 1_000_000:06d}".rstrip("0") + "ms"
 
 
-def whole_milliseconds(ns: int) -> int:
-    """Return a length of time in whole milliseconds, as servers are told of waits, bans and leases. It never turns into 0, which means something else."""
-    if ns < 0:
-        return -whole_milliseconds(-ns)
-    return max(ns - ns % 1_000_000, 1_000_000) if ns else 0
-
-
-def wait_word(ns: int) -> str:
-    """Write a length of time in whole milliseconds."""
-    return word(whole_milliseconds(ns))
+def whole_milliseconds(value: object, what: str) -> int:
+    """Return a length of time in whole milliseconds, as servers are told of waits, bans and leases, in nanoseconds. It never turns into 0, which
+    means something else."""
+    ns = nanoseconds(value, what)
+    size = max(abs(ns) // 1_000_000, 1) * 1_000_000 if ns else 0
+    return size if ns > 0 else -size
 
 
 def milliseconds(ms: int) -> timedelta:
