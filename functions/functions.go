@@ -2,7 +2,7 @@
 // docs/functions.md describes.
 package functions
 
-//go:generate go run ./tables throttle.lua
+//go:generate go run ./tables
 
 import (
 	_ "embed"

@@ -139,6 +139,14 @@ func (l *Limit) TakeTo(d *Decision, tat uint64, nowNs int64, quantity int64) {
 	d.ResetAfter = backlog
 }
 
+// NextAfter is the time in ns until the bucket has a unit more than a decision left it, 0 when it is full.
+func (l *Limit) NextAfter(d *Decision) int64 {
+	if d.ResetAfter == 0 {
+		return 0
+	}
+	return d.ResetAfter - (l.tolerance - (d.Remaining+1)*l.emission)
+}
+
 // backlogUpTo is the time in ns until a bucket with this tat is full, seen from nowNs: 0 (full) to
 // ceiling. corrected says that tat was out of reach and was read as ceiling.
 func backlogUpTo(ceiling int64, tat uint64, nowNs int64) (backlog int64, corrected bool) {

@@ -35,6 +35,7 @@ int throttleIsSetBack(void) {
 }
 
 static void takeTurn(RedisModuleCtx *ctx) {
+  stats.turns++;
   isInTurn = 1;
   int64_t ns = throttleTurn(ctx);
   isInTurn = 0;

@@ -70,6 +70,7 @@ enum {
   EVENT_ROLE_CHANGED = 0,
   EVENT_PERSISTENCE = 1,
   EVENT_FLUSHDB = 2,
+  EVENT_LOADING = 3,
   EVENT_REPLICA_CHANGE = 6,
   EVENT_CRON_LOOP = 8,
   EVENT_MODULE_CHANGE = 9,
@@ -77,9 +78,11 @@ enum {
   EVENT_FORK_CHILD = 13,
   EVENT_ASYNC_LOAD = 14,
   EVENT_EVENTLOOP = 15,
+  EVENT_CONFIG = 16,
 };
 enum { NOW_REPLICA = 1 }; // of EVENT_ROLE_CHANGED
 enum { FLUSH_END = 1 };
+enum { LOADING_ENDED = 3 }; // of EVENT_LOADING; those below it are beginnings
 enum { ASYNC_LOAD_COMPLETED = 2 };
 enum { BEFORE_SLEEP = 0 }; // of EVENT_EVENTLOOP
 // The data of EVENT_FLUSHDB; db is -1 for all of them.
@@ -201,6 +204,7 @@ enum {
   OPTIONAL(FreeModuleUser, int, (RedisModuleUser *))                                                  \
   OPTIONAL(GetDetachedThreadSafeContext, RedisModuleCtx *, (RedisModuleCtx *))                        \
   OPTIONAL(FreeThreadSafeContext, void, (RedisModuleCtx *))                                           \
+  OPTIONAL(RegisterCommandFilter, void *, (RedisModuleCtx *, void (*)(void *), int flags))             \
   OPTIONAL(AvoidReplicaTraffic, int, (void))                                                          \
   REQUIRED(ReplyWithStringBuffer, int, (RedisModuleCtx *, const char *, size_t length))               \
   OPTIONAL(ReplyWithMap, int, (RedisModuleCtx *, long pairs))                                         \

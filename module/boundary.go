@@ -17,17 +17,18 @@ import (
 // into it, so one is enough. It holds for one crossing: whatever C does between two of them may
 // end in another module, which may call a command of this one.
 var (
-	current command.Call
-	inHand  *C.throttleCall // while it is decided, for recoverToError
-	members [command.MaxKeys]command.Members
-	past    command.Past
-	many    command.Many
-	topKeys command.TopKeys
+	current  command.Call
+	held     *C.throttleCall // the call that current points into, maybe of before
+	isInHand bool            // while held is decided, for recoverToError
+	members  [command.MaxKeys]command.Members
+	past     command.Past
+	many     command.Many
+	topKeys  command.TopKeys
 )
 
 // forget drops what earlier calls were read as.
 func forget() {
-	current, past, many = command.Call{}, command.Past{}, command.Many{}
+	current, past, many, held = command.Call{}, command.Past{}, command.Many{}, nil
 	connect()
 }
 
@@ -62,6 +63,7 @@ var (
 	_ = same[unsafe.Offsetof(inGo.DB)-(unsafe.Offsetof(callC.db)-inAt)]
 	_ = same[unsafe.Offsetof(inGo.Turn)-(unsafe.Offsetof(callC.turn)-inAt)]
 	_ = same[unsafe.Offsetof(inGo.MayBlock)-(unsafe.Offsetof(callC.mayBlock)-inAt)]
+	_ = same[unsafe.Offsetof(inGo.IsFull)-(unsafe.Offsetof(callC.isFull)-inAt)]
 	_ = same[unsafe.Offsetof(inGo.WaitedNs)-(unsafe.Offsetof(callC.waitedNs)-inAt)]
 	_ = same[unsafe.Sizeof(inGo)-(outAt-inAt)]
 	_ = same[unsafe.Offsetof(outGo.Tally)-(unsafe.Offsetof(callC.tally)-outAt)]
@@ -75,6 +77,7 @@ var (
 	_ = same[unsafe.Offsetof(outGo.Weight)-(unsafe.Offsetof(callC.weight)-outAt)]
 	_ = same[unsafe.Offsetof(outGo.GroupAt)-(unsafe.Offsetof(callC.groupAt)-outAt)]
 	_ = same[unsafe.Offsetof(outGo.Shadowed)-(unsafe.Offsetof(callC.shadowed)-outAt)]
+	_ = same[unsafe.Offsetof(outGo.TurnedAway)-(unsafe.Offsetof(callC.turnedAway)-outAt)]
 	_ = same[unsafe.Sizeof(outGo)-(unsafe.Offsetof(callC.entry)-outAt)]
 	_ = same[unsafe.Offsetof(keyGo.Kind)-unsafe.Offsetof(keyC.kind)]
 	_ = same[unsafe.Offsetof(keyGo.Effect)-unsafe.Offsetof(keyC.effect)]
@@ -163,7 +166,7 @@ func throttleCross(c *C.throttleCall) {
 		current.Run(cmd)
 	}
 	copyOut(c)
-	inHand = nil
+	isInHand = false
 }
 
 // growStack makes sure that Go's stack has 32 KB to spare for this call. The
@@ -181,7 +184,7 @@ func growStack() {
 // recoverToError makes a panic of ours the client's error and the log's line; the
 // keys stay as they were, and the server lives.
 func recoverToError() {
-	if inHand != nil {
+	if isInHand {
 		endWith(recover())
 	}
 }
@@ -195,15 +198,15 @@ func use(*[32 << 10]byte) {}
 //
 //go:noinline
 func endWith(cause any) {
-	c := inHand
-	inHand = nil
+	c := held
+	isInHand = false
 	if cause == nil {
 		return
 	}
 	c.panicked = 1
 	c.reply = C.REPLY_ERROR
 	c.tally = C.TALLY_NONE
-	c.shadowed = false
+	c.shadowed, c.turnedAway = false, false
 	c.refunded = 0
 	for i := range int(c.keyCount) {
 		key := keyOf(c, i)
@@ -255,8 +258,17 @@ func throttleRowAt(index C.int, row *C.throttleRow) {
 // putInHand makes a call that C gathered the call in hand. Nothing is copied but what is seen of sorted sets.
 func putInHand(c *C.throttleCall) {
 	c.panicked = 0
-	// All pointers in one go, so that the collector is asked once.
-	inHand = c
+	isInHand = true
+	if held != c || len(current.Keys) != int(c.keyCount) || unsafe.Pointer(unsafe.SliceData(current.Keys)) != unsafe.Pointer(c.keys) {
+		hold(c)
+	}
+}
+
+// hold makes current point into a call. Most calls lie where the one before lay, on the server's stack.
+//
+//go:noinline
+func hold(c *C.throttleCall) {
+	held = c
 	current.In = (*command.In)(unsafe.Pointer(&c.argCount))
 	current.Outcome = (*command.Outcome)(unsafe.Pointer(&c.reply))
 	current.Key = (*command.Key)(unsafe.Pointer(c.keys))

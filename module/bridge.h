@@ -18,7 +18,7 @@ enum { REPLY_ERROR, REPLY_WRONG_ARITY, REPLY_INTEGER, REPLY_INTEGERS, REPLY_FIEL
 enum { EFFECT_KEEP, EFFECT_SET, EFFECT_DELETE, EFFECT_MEMBERS };
 enum { EVENT_NONE, EVENT_LEASED, EVENT_RENEWED, EVENT_RELEASED, EVENT_NOT_LEASED };
 enum { TURN_ARRIVING, TURN_AT_FRONT, TURN_LEAVING };
-enum { MS_NS = 1000 * 1000 };
+enum { US_NS = 1000, MS_NS = 1000 * US_NS };
 enum { NO_SLOTS = -1, ALL_DBS = -1 };
 // How many callers in line one turn of the event loop decides, which takes some hundred microseconds.
 enum { DECISIONS_IN_A_TURN = 64, PAUSE_AFTER_PANIC_NS = 100 * MS_NS };
@@ -170,6 +170,7 @@ typedef struct {
   // For a command that may wait in line (line.c): where its caller stands, and for how long already.
   int32_t turn;
   _Bool mayBlock; // of a command that blocks: the caller can be made to wait
+  _Bool isFull;   // and as many wait as may
   int64_t waitedNs;
 
   int32_t reply;
@@ -184,7 +185,8 @@ typedef struct {
   int64_t priority;
   int64_t weight;  // of its group; 0 for 1
   int64_t groupAt; // the index of the argument that names its group; 0 for none
-  _Bool shadowed;  // let through, though a shadow limit would have limited it
+  _Bool shadowed;   // let through, though a shadow limit would have limited it
+  _Bool turnedAway; // limited at once because of isFull
   int64_t integersRoom[MAX_FIELDS];
 
   uint64_t entry;   // of REPLY_LATER: the caller's, in its line
@@ -208,8 +210,8 @@ typedef struct {
   uint64_t sinceUnixTime;
   uint64_t calls[MAX_COMMANDS];
   uint64_t tallies[TALLIES], shadowed, refundedUnits;
-  uint64_t waiting, waited, waitLeft;
-  uint64_t looks; // whether the first in turn may be let in; in INFO of the test build
+  uint64_t waiting, waited, waitLeft, turnedAway;
+  uint64_t looks, turns; // whether the first in turn may be let in, and turns of the lines; in INFO of the test build
   uint64_t leased, renewed, notLeased, released, lapsed, leasesWaiting;
   uint64_t errorsArity, errorsArgument, errorsWrongType, errorsInternal;
 } throttleStats;
@@ -306,14 +308,22 @@ void throttleLog(RedisModuleCtx *ctx, const char *level, const char *text);
 // throttleSilenceGoRm keeps go-rm from logging anything until the next load.
 void throttleSilenceGoRm(void);
 
-// commands.c. throttleRegister returns API_ERR when the name is taken.
+// commands.c. throttleRegister returns API_ERR when the name is taken. throttleIsOwnCommand tells whether a name is one that was registered
+// since throttleForgetCommands.
 extern throttleTraits throttleCommands[MAX_COMMANDS];
 extern int throttleCommandCount;
 int throttleMakeCategory(RedisModuleCtx *ctx);
 int throttleRegister(RedisModuleCtx *ctx, int index, const throttleCommand *command, int hasCategory);
+void throttleForgetCommands(void);
+int throttleIsOwnCommand(const char *name, size_t length);
 
 // config.c
-int throttleConfigure(RedisModuleCtx *ctx, long long topAtLoad, long long topMax, const char *zonesAtLoad, const char *aliasesAtLoad);
+typedef struct {
+  long long top, topMax;
+  long long maxWaiting, maxWaitingMax;
+  const char *zones, *aliases;
+} throttleOptions; // the load arguments
+int throttleConfigure(RedisModuleCtx *ctx, const throttleOptions *atLoad);
 enum { MAX_ALIASES_PROBLEM = 512 };
 extern char throttleAliasesProblem[MAX_ALIASES_PROBLEM]; // why throttle.aliases was refused
 
@@ -337,6 +347,9 @@ void throttleHearEvents(RedisModuleCtx *ctx);
 // neighbours.c
 extern int throttleHasNeighbours;  // there are other modules, or there were
 extern uint64_t throttleExpiries; // keys that the server has removed because they expired, since there are neighbours
+// What the server's clock showed when it last ran command filters, and whether a call that sees another reading is nested in nothing.
+extern int64_t throttleNsAtFilter;
+extern int throttleKnowsOutermost;
 void throttleWatchNeighbours(RedisModuleCtx *ctx, const char *moduleName);
 RedisModuleString *throttleUserOf(RedisModuleCtx *ctx); // NULL for nobody. Not for a master, nor where GetCurrentUserName is missing
 // Whether the call may come from another module that hears of what a command does to a key. The server may use the value again afterwards
@@ -380,7 +393,7 @@ static inline int64_t throttleClockNs(void) {
 // The server's own reading of it where it gives one (Redis 7.2, Valkey): of the start of the call, or of the transaction or script it is part
 // of. It costs nothing, and expiry goes by the same.
 static inline int64_t throttleServersClockNs(void) {
-  return api.CachedMicroseconds ? api.CachedMicroseconds() * 1000 : throttleClockNs();
+  return api.CachedMicroseconds ? api.CachedMicroseconds() * US_NS : throttleClockNs();
 }
 
 int64_t throttleMonotonicNs(void);
@@ -399,6 +412,7 @@ int throttleIsPaused(void);
 void throttleGatherArgs(throttleCall *call, RedisModuleString **argv, int argc, int room);
 void throttleOpenKeys(throttleCall *call, RedisModuleCtx *ctx, int mode);
 void throttleOpenSeveral(throttleCall *call, RedisModuleCtx *ctx);
+void throttleOpenAgain(throttleCall *call, RedisModuleCtx *ctx);
 void throttleCloseKeys(throttleCall *call);
 // throttleHaveChanged reads the values that a call changes through their keys, and tells whether one is no longer as it was copied.
 int throttleHaveChanged(throttleCall *call) __attribute__((cold));
@@ -441,6 +455,14 @@ void throttleReply(throttleCall *call, RedisModuleCtx *ctx);
 const int64_t (*throttleEachOf(const throttleCall *call))[EACH_FIELDS]; // what each limit says, in the frame of the call
 void throttleReplyMap(RedisModuleCtx *ctx, int pairs);
 void throttleReplyName(RedisModuleCtx *ctx, const throttleView *name);
+
+// waiting.c. How many callers may wait in line, all lines together; UINT64_MAX without a bound.
+enum { MAX_WAITING_BY_MEMORY = -1 };
+extern uint64_t throttleMaxWaiting;
+void throttleSetMaxWaiting(long long callers); // 0 for no bound, or MAX_WAITING_BY_MEMORY
+void throttleLookAtMaxmemory(void); // which may have changed
+void throttleTurnAway(RedisModuleCtx *ctx); // counts a caller that was answered at once instead of waiting, and logs it now and then
+static inline int throttleIsFull(void) { return stats.waiting + stats.leasesWaiting >= throttleMaxWaiting; }
 
 // line.c. throttleWait blocks the caller of a REPLY_LATER or REPLY_IN_TURN until its slot has come, or its turn.
 void throttleWait(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv, int argc);

@@ -37,7 +37,7 @@ __attribute__((cold)) void throttleRefuse(throttleCall *call, const char *error)
   }
   call->reply = REPLY_ERROR;
   call->tally = TALLY_NONE;
-  call->shadowed = 0;
+  call->shadowed = call->turnedAway = 0;
   call->refunded = 0;
   snprintf(call->error, sizeof call->error, "%s", error);
 }
@@ -87,12 +87,16 @@ __attribute__((always_inline)) static inline int run(const throttleTraits *trait
     if (RARELY(call->isGuarded)) guardKeys(call, ctx, argv);
   } else {
     int mayHaveLines = traits->lines && throttleAllLines;
-    if (traits->blocks) call->mayBlock = !call->unfinished && canBlock(ctx);
+    if (traits->blocks) {
+      call->mayBlock = !call->unfinished && canBlock(ctx);
+      call->isFull = throttleIsFull();
+    }
     if (mayHaveLines) lookForLines(call);
     if (traits->onSortedSet && throttleMayNameMembers(call)) throttleGatherMembers(call, ctx, argv);
     decideAndGuard(traits, call, ctx, argv);
     if (call->seesMembers && traits->keys == KEYS_COUNTED && !throttleTry(call)) decideAndGuard(traits, call, ctx, argv);
     if (mayHaveLines) wakeLines(call, ctx);
+    if (RARELY(call->turnedAway)) throttleTurnAway(ctx);
   }
   stats.calls[call->command]++;
   countDecision(call);

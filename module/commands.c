@@ -1,10 +1,24 @@
 // How the server is told of the commands. Which there are is package command's to say.
 #include <errno.h>
+#include <stdio.h>
+#include <strings.h>
 
 #include "bridge.h"
 
 throttleTraits throttleCommands[MAX_COMMANDS];
 int throttleCommandCount;
+
+// The names that the server knows, aliases among them; empty for an index that was not registered.
+static char registered[MAX_COMMANDS][32];
+
+void throttleForgetCommands(void) { memset(registered, 0, sizeof registered); }
+
+int throttleIsOwnCommand(const char *name, size_t length) {
+  for (int i = 0; i < MAX_COMMANDS; i++) {
+    if (registered[i][0] && strlen(registered[i]) == length && !strncasecmp(registered[i], name, length)) return 1;
+  }
+  return 0;
+}
 
 // The server calls a command by a function of its own and tells nothing else apart (a
 // name may have been changed by rename-command), so there is one for each index.
@@ -29,13 +43,14 @@ int throttleMakeCategory(RedisModuleCtx *ctx) {
 int throttleRegister(RedisModuleCtx *ctx, int index, const throttleCommand *command, int hasCategory) {
   int key = command->traits.keys == KEYS_ONE;
   if (api.CreateCommand(ctx, command->name, runs[index], command->flags, key, key, key) != API_OK) return API_ERR;
+  snprintf(registered[index], sizeof *registered, "%s", command->name);
   throttleCommands[index] = command->traits;
   throttleCommandCount = index + 1;
   if (!api.GetCommand || !api.SetCommandInfo) return API_OK;
-  RedisModuleCommand *registered = api.GetCommand(ctx, command->name);
-  api.SetCommandInfo(registered, command->info);
+  RedisModuleCommand *created = api.GetCommand(ctx, command->name);
+  api.SetCommandInfo(created, command->info);
   if (api.SetCommandACLCategories) {
-    api.SetCommandACLCategories(registered, hasCategory ? command->ownCategories : command->categories);
+    api.SetCommandACLCategories(created, hasCategory ? command->ownCategories : command->categories);
   }
   return API_OK;
 }

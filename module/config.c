@@ -1,4 +1,4 @@
-// Configuration: throttle.top, throttle.zones and throttle.aliases, through CONFIG where the server offers that to modules
+// Configuration: throttle.top, throttle.max-waiting, throttle.zones and throttle.aliases, through CONFIG where the server offers that to modules
 // (Redis 7, Valkey), and as load arguments everywhere.
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 
 char throttleAliasesProblem[MAX_ALIASES_PROBLEM];
 
-static long long top;
+static long long top, maxWaiting;
 static RedisModuleString *aliases; // kept over MODULE UNLOAD
 
 static long long getTop(const char *name, void *data) {
@@ -22,6 +22,18 @@ static int setTop(const char *name, long long value, void *data, RedisModuleStri
   (void)name, (void)data, (void)error;
   top = value;
   throttleTopResize(value);
+  return API_OK;
+}
+
+static long long getMaxWaiting(const char *name, void *data) {
+  (void)name, (void)data;
+  return maxWaiting;
+}
+
+static int setMaxWaiting(const char *name, long long value, void *data, RedisModuleString **error) {
+  (void)name, (void)data, (void)error;
+  maxWaiting = value;
+  throttleSetMaxWaiting(value);
   return API_OK;
 }
 
@@ -53,16 +65,21 @@ static int setAtLoad(RedisModuleCtx *ctx, int (*set)(const char *, RedisModuleSt
   return result;
 }
 
-int throttleConfigure(RedisModuleCtx *ctx, long long topAtLoad, long long topMax, const char *zonesAtLoad, const char *aliasesAtLoad) {
+static int configureWithoutServer(RedisModuleCtx *ctx, const throttleOptions *atLoad) {
+  setTop(NULL, atLoad->top, NULL, NULL);
+  setMaxWaiting(NULL, atLoad->maxWaiting, NULL, NULL);
+  if (setAtLoad(ctx, setAliases, atLoad->aliases) != API_OK) return API_ERR;
+  return setAtLoad(ctx, throttleSetZones, atLoad->zones);
+}
+
+// The load arguments are the defaults, so that CONFIG SET and CONFIG REWRITE outlast them.
+int throttleConfigure(RedisModuleCtx *ctx, const throttleOptions *atLoad) {
   throttleZonesProblem[0] = throttleAliasesProblem[0] = 0;
-  if (!api.RegisterNumericConfig || !api.RegisterStringConfig || !api.LoadConfigs) {
-    setTop(NULL, topAtLoad, NULL, NULL);
-    if (setAtLoad(ctx, setAliases, aliasesAtLoad) != API_OK) return API_ERR;
-    return setAtLoad(ctx, throttleSetZones, zonesAtLoad);
-  }
-  // The load arguments are the defaults, so that CONFIG SET and CONFIG REWRITE outlast them.
-  if (api.RegisterNumericConfig(ctx, "top", topAtLoad, 0, 0, topMax, getTop, setTop, NULL, NULL) != API_OK) return API_ERR;
-  if (api.RegisterStringConfig(ctx, "zones", zonesAtLoad, CONFIG_IMMUTABLE, throttleGetZones, throttleSetZones, NULL, NULL) != API_OK) return API_ERR;
-  if (api.RegisterStringConfig(ctx, "aliases", aliasesAtLoad, CONFIG_IMMUTABLE, getAliases, setAliases, NULL, NULL) != API_OK) return API_ERR;
+  if (!api.RegisterNumericConfig || !api.RegisterStringConfig || !api.LoadConfigs) return configureWithoutServer(ctx, atLoad);
+  const throttleOptions *o = atLoad;
+  if (api.RegisterNumericConfig(ctx, "top", o->top, 0, 0, o->topMax, getTop, setTop, NULL, NULL) != API_OK) return API_ERR;
+  if (api.RegisterNumericConfig(ctx, "max-waiting", o->maxWaiting, 0, MAX_WAITING_BY_MEMORY, o->maxWaitingMax, getMaxWaiting, setMaxWaiting, NULL, NULL) != API_OK) return API_ERR;
+  if (api.RegisterStringConfig(ctx, "zones", o->zones, CONFIG_IMMUTABLE, throttleGetZones, throttleSetZones, NULL, NULL) != API_OK) return API_ERR;
+  if (api.RegisterStringConfig(ctx, "aliases", o->aliases, CONFIG_IMMUTABLE, getAliases, setAliases, NULL, NULL) != API_OK) return API_ERR;
   return api.LoadConfigs(ctx);
 }

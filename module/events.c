@@ -18,6 +18,11 @@ static void onRoleChange(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t s
   if (subevent == NOW_REPLICA) throttleLeaveToMaster(ctx);
 }
 
+static void onConfig(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
+  (void)ctx, (void)event, (void)subevent, (void)data;
+  throttleLookAtMaxmemory();
+}
+
 void throttleHearEvents(RedisModuleCtx *ctx) {
   static const struct {
     uint64_t id;
@@ -28,6 +33,7 @@ void throttleHearEvents(RedisModuleCtx *ctx) {
       {EVENT_PERSISTENCE, onPossibleListener},
       {EVENT_REPLICA_CHANGE, onPossibleListener},
       {EVENT_FORK_CHILD, onPossibleListener},
+      {EVENT_CONFIG, onConfig}, // Redis 7, Valkey
   };
   for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
     api.SubscribeToServerEvent(ctx, (RedisModuleEvent){events[i].id, 1}, events[i].callback);

@@ -54,10 +54,10 @@ static void openAll(throttleCall *call, RedisModuleCtx *ctx) {
 // A module that adds expired keys again and again must not keep us here.
 enum { MOST_TRIES = 16 };
 
-// Opens a key. If a key has expired meanwhile, other modules were notified, which may have added this one, and it is opened again. This
-// returns 0, and opens nothing, if that happens each time.
-int throttleOpenUnexpired(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
-  for (int tries = 0; tries < MOST_TRIES; tries++) {
+// Opens a key, which was tried some times before. If a key has expired meanwhile, other modules were notified, which may have added this one, and it
+// is opened again. This returns 0, and opens nothing, if that happens each time.
+static int openUnexpired(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, int tries) {
+  for (; tries < MOST_TRIES; tries++) {
     uint64_t expiries = throttleExpiries;
     key->handle = api.OpenKey(ctx, key->name, call->openMode);
     if (throttleExpiries == expiries) return 1;
@@ -65,6 +65,8 @@ int throttleOpenUnexpired(throttleCall *call, RedisModuleCtx *ctx, throttleKey *
   }
   return 0;
 }
+
+int throttleOpenUnexpired(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) { return openUnexpired(call, ctx, key, 0); }
 
 // Removes what has expired, with at most one key open. It returns 0 if something expires each time.
 static int expireAll(throttleCall *call, RedisModuleCtx *ctx) {
@@ -82,8 +84,8 @@ static int expireAll(throttleCall *call, RedisModuleCtx *ctx) {
 // Opening a key that has expired removes it, of which other modules are notified. They may write to any key, and a handle that is
 // open already does not show that: it may point to a value that is gone, and cannot even be closed then. So several keys are opened
 // only when none has expired. None expires in between: time stands still within a command.
-__attribute__((noinline, cold)) static int openAmongNeighbours(throttleCall *call, RedisModuleCtx *ctx) {
-  if (call->keyCount == 1) return throttleOpenUnexpired(call, ctx, call->keys);
+__attribute__((noinline, cold)) static int openAmongNeighbours(throttleCall *call, RedisModuleCtx *ctx, int tries) {
+  if (call->keyCount == 1) return openUnexpired(call, ctx, call->keys, tries);
   if (!expireAll(call, ctx)) return 0;
   openAll(call, ctx);
   return 1;
@@ -133,7 +135,7 @@ __attribute__((noinline, cold)) static int copyAndReopen(throttleCall *call, Red
     key->kind = KEY_OTHER;
     if (!isQuiet) copyValue(ctx, key);
   }
-  return isQuiet || openAmongNeighbours(call, ctx);
+  return isQuiet || openAmongNeighbours(call, ctx, 0);
 }
 
 // Whether a value is read through its key. Where GET was renamed, that is how scripts and modules read keys that have an expiry.
@@ -141,8 +143,8 @@ static int isReadByKey(const throttleKey *key) {
   return !key->isCopied || !isOfType(key, KEYTYPE_STRING) || (key->isCopied == IS_NOT_SHOWN && !throttleMayBeUnfinished(key->handle));
 }
 
-__attribute__((noinline, cold)) static void gatherAmongNeighbours(throttleCall *call, RedisModuleCtx *ctx) {
-  int isOpen = openAmongNeighbours(call, ctx);
+__attribute__((noinline, cold)) static void gatherAmongNeighbours(throttleCall *call, RedisModuleCtx *ctx, int tries) {
+  int isOpen = openAmongNeighbours(call, ctx, tries);
   if (isOpen && noteNested(call, ctx)) isOpen = copyAndReopen(call, ctx);
   if (!isOpen) {
     forgetKeys(call);
@@ -178,11 +180,17 @@ int throttleHaveChanged(throttleCall *call) {
 
 void throttleOpenSeveral(throttleCall *call, RedisModuleCtx *ctx) {
   if (throttleHasNeighbours) {
-    gatherAmongNeighbours(call, ctx);
+    gatherAmongNeighbours(call, ctx, 0);
     return;
   }
   openAll(call, ctx);
   for (int i = 0; i < call->keyCount; i++) gatherKey(&call->keys[i]);
+}
+
+// Another module was told that the only key of the call had expired when it was opened.
+__attribute__((noinline, cold)) void throttleOpenAgain(throttleCall *call, RedisModuleCtx *ctx) {
+  throttleCloseKeys(call);
+  gatherAmongNeighbours(call, ctx, 1);
 }
 
 void throttleCloseKeys(throttleCall *call) {

@@ -213,6 +213,7 @@ static throttleCall *decideAgain(throttleSingle *single, RedisModuleCtx *ctx, co
     return NULL;
   }
   call->mayBlock = turn == TURN_AT_FRONT;
+  call->isFull = 0;
   call->turn = turn;
   call->waitedNs = step->ns;
   call->keys->lineSlots = step->slots;

@@ -168,7 +168,7 @@ func throttleGiveBack(id C.uint64_t, c *C.throttleCall) {
 	defer recoverToError()
 	putInHand(c)
 	current.GiveBack(func(value []byte, s *stack.Stack) bool { return lines.GiveBack(line.ID(id), value, s, current.NowNs) })
-	inHand = nil
+	isInHand = false
 }
 
 // throttleAnswer fills in the reply to a caller whose slot has come, or who was sent
@@ -180,7 +180,7 @@ func throttleAnswer(c *C.throttleCall, granted C.int, waitedNs C.int64_t) {
 	putInHand(c)
 	current.Answer(command.ByIndex[c.command], granted != 0, int64(waitedNs))
 	copyOut(c)
-	inHand = nil
+	isInHand = false
 }
 
 // looked are the lines that the call in hand was shown, by its keys; 0 for none. Like the call, they hold for one crossing.

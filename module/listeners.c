@@ -6,7 +6,7 @@
 // well and costs nothing then. So a write takes that way if nobody hears of it.
 //
 // A backlog is not noticed until the next cron, and may hold such writes as the commands
-// they were. docs/design.md ("Replication") says why nobody is ever sent them: only a
+// they were. docs/internals/design.md ("Replication") says why nobody is ever sent them: only a
 // snapshot lets a replica ask for what follows it, and the module hears of every
 // snapshot before the next command runs. From then on it replicates effects, until
 // the server's own INFO says that there is no listener.

@@ -19,6 +19,7 @@ const char *throttlePrepare(RedisModuleCtx *ctx, const char *moduleName) {
   api.SetModuleOptions(ctx, OPTION_NO_IMPLICIT_SIGNAL_MODIFIED | OPTION_HANDLE_REPL_ASYNC_LOAD |
                                 OPTION_HANDLE_ATOMIC_SLOT_MIGRATION);
   throttleMakeStrings();
+  throttleForgetCommands();
   return NULL;
 }
 

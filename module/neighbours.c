@@ -26,9 +26,32 @@ static int onExpired(RedisModuleCtx *ctx, int type, const char *event, RedisModu
   return API_OK;
 }
 
+// The server's reading of the clock when it last ran command filters. It runs them before each command of a client and before each call of a script or
+// module. Then it reads the clock, but only for a command that is nested in none. So a call that sees another reading than its filter did is not
+// nested. An equal reading says nothing: two commands may begin in one microsecond. Commands of a file run without a reading of their own, so calls
+// that are nested in them get one: while a file is loaded, readings say nothing.
+int64_t throttleNsAtFilter;
+int throttleKnowsOutermost;
+
+static int isFiltering, isLoading, tellsOfLoading;
+
+static void onCommand(void *filter) {
+  (void)filter;
+  throttleNsAtFilter = api.CachedMicroseconds() * US_NS;
+}
+
+static void onLoading(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
+  (void)ctx, (void)event, (void)data;
+  isLoading = subevent < LOADING_ENDED;
+  throttleKnowsOutermost = isFiltering && !isLoading;
+}
+
 static void noteNeighbour(RedisModuleCtx *ctx) {
   if (throttleHasNeighbours) return;
   throttleHasNeighbours = 1;
+  isFiltering = tellsOfLoading && api.CachedMicroseconds && api.RegisterCommandFilter && api.RegisterCommandFilter(ctx, onCommand, 0);
+  if (isFiltering) onCommand(NULL);
+  throttleKnowsOutermost = isFiltering && !isLoading;
   api.SubscribeToKeyspaceEvents(ctx, NOTIFY_EXPIRED, onExpired);
 }
 
@@ -84,8 +107,9 @@ static void lookForChecks(RedisModuleCtx *ctx) {
 
 void throttleWatchNeighbours(RedisModuleCtx *ctx, const char *moduleName) {
   ownName = moduleName;
-  throttleHasNeighbours = 0;
+  throttleHasNeighbours = throttleKnowsOutermost = isFiltering = isLoading = 0;
   lookForChecks(ctx);
+  tellsOfLoading = api.SubscribeToServerEvent(ctx, (RedisModuleEvent){EVENT_LOADING, 1}, onLoading) == API_OK;
   int mayCome = api.SubscribeToServerEvent(ctx, (RedisModuleEvent){EVENT_MODULE_CHANGE, 1}, onModuleChange) == API_OK;
   if (!mayCome || isAnyLoaded(ctx)) noteNeighbour(ctx);
 }
@@ -147,7 +171,7 @@ static int isOfAppendOnlyFile(RedisModuleCtx *ctx, int flags) { return flags & C
 static int mayModulesBlock(void) { return api.CallReplyPromiseSetUnblockHandler != NULL; }
 
 // Whether the command is run by a client, a master or the file that is being loaded, rather than by a script or another module. The clients of
-// those two may not block, unless a module asks for that, nor may a client in a transaction. A module that then calls as a user, under an
+// those two may not block, unless a module asks for that, nor may a client in a transaction. A call that is nested in nothing counts as a client's. A module that then calls as a user, under an
 // id that a connection has, is taken for a client where isByItsConnection does not show it. Nothing is remembered, because ids say too little.
 static int isOfAClient(RedisModuleCtx *ctx) {
   int flags = api.GetContextFlags(ctx);
@@ -156,6 +180,7 @@ static int isOfAClient(RedisModuleCtx *ctx) {
   if (flags & CONTEXT_LUA) return 0;
   if (isOfAppendOnlyFile(ctx, flags)) return 1;
   if ((flags & (CONTEXT_DENY_BLOCKING | CONTEXT_MULTI)) == CONTEXT_DENY_BLOCKING) return 0;
+  if (throttleKnowsOutermost && api.CachedMicroseconds() * US_NS != throttleNsAtFilter) return 1;
   return (!api.GetCurrentUserName || hasUser(ctx)) && isIdOfAConnection(ctx) && isByItsConnection(ctx);
 }
 

@@ -32,13 +32,23 @@ static inline void gatherKey(throttleKey *key) {
   if (RARELY(!key->value.length)) throttleGatherKind(key);
 }
 
+// Whether a call is known to be nested in nothing (neighbours.c), so that its key is opened as if there were no other modules.
+static inline int isOutermost(const throttleCall *call) {
+  return throttleKnowsOutermost && call->nowNs != throttleNsAtFilter && call->origin == BY_COMMAND && !call->isGuarded;
+}
+
 static inline void openKeys(throttleCall *call, RedisModuleCtx *ctx, int mode) {
   call->openMode = mode;
-  if (RARELY(call->keyCount != 1 || throttleHasNeighbours)) {
+  if (RARELY(call->keyCount != 1 || (throttleHasNeighbours && !isOutermost(call)))) {
     throttleOpenSeveral(call, ctx);
     return;
   }
+  uint64_t expiries = throttleExpiries;
   call->keys->handle = api.OpenKey(ctx, call->keys->name, mode);
+  if (RARELY(throttleExpiries != expiries)) {
+    throttleOpenAgain(call, ctx);
+    return;
+  }
   gatherKey(call->keys);
 }
 

@@ -67,10 +67,13 @@ static void info(RedisModuleInfoCtx *ctx, int forCrashReport) {
   api.InfoAddFieldULongLong(ctx, "leases_released", stats.released);
   api.InfoAddFieldULongLong(ctx, "leases_lapsed", stats.lapsed);
   api.InfoAddFieldULongLong(ctx, "leases_waiting", stats.leasesWaiting);
+  api.InfoAddFieldULongLong(ctx, "max_waiting", throttleMaxWaiting == UINT64_MAX ? 0 : throttleMaxWaiting);
+  api.InfoAddFieldULongLong(ctx, "turned_away", stats.turnedAway);
   api.InfoAddFieldULongLong(ctx, "settled", stats.tallies[TALLY_SETTLED]);
   api.InfoAddFieldULongLong(ctx, "not_settled", stats.tallies[TALLY_NOT_SETTLED]);
 #ifdef THROTTLE_CHECK
   api.InfoAddFieldULongLong(ctx, "looks", stats.looks);
+  api.InfoAddFieldULongLong(ctx, "turns", stats.turns);
 #endif
   api.InfoAddFieldULongLong(ctx, "errors_arity", stats.errorsArity);
   api.InfoAddFieldULongLong(ctx, "errors_argument", stats.errorsArgument);

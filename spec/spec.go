@@ -3,6 +3,7 @@
 package spec
 
 //go:generate go run ./positions replies.json
+//go:generate go run ./grammar commands.json
 
 import (
 	"embed"

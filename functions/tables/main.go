@@ -1,5 +1,5 @@
-// Tables writes the words, the replies and the errors of the commands into the function library, from the Go code that has them:
-// go generate ./functions.
+// Tables puts the function library together: its rooms, and between them the words, the replies and the errors of the commands, from the
+// Go code that has them. go generate ./functions writes it into functions/throttle.lua.
 package main
 
 import (
@@ -33,28 +33,52 @@ var commands = []*command.Command{
 // packages have the texts of errors, as string constants.
 var packages = []string{"limiter/command", "limiter/command/words"}
 
+// rooms are the files of functions/library, in the order in which they stand in the library. Lua reads a name only behind the line that
+// declares it.
+var rooms = []string{
+	"head", "numbers", "rate", "window", "calendar", "fixed", "stack", "decisions", "keys", "leases", "values", "words", "calls", "shortcuts", "functions",
+}
+
 func main() {
-	if err := run(os.Args[1]); err != nil {
+	if err := run(".."); err != nil {
 		fmt.Fprintln(os.Stderr, "tables:", err)
 		os.Exit(1)
 	}
 }
 
-// run takes the path of the library, which is in the folder functions.
-func run(path string) error {
-	path, err := filepath.Abs(path)
+// run takes the folder of the repository.
+func run(root string) error {
+	joined, err := join(filepath.Join(root, "functions", "library"))
 	if err != nil {
 		return err
 	}
-	library, err := os.ReadFile(path)
+	written, err := write(joined, root)
 	if err != nil {
 		return err
 	}
-	written, err := write(string(library), filepath.Dir(filepath.Dir(path)))
+	return os.WriteFile(filepath.Join(root, "functions", "throttle.lua"), []byte(written), 0o644)
+}
+
+// join returns the rooms of a folder, one behind the other. A file that is no room is an error: servers would not load it.
+func join(dir string) (string, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil {
-		return err
+		return "", err
 	}
-	return os.WriteFile(path, []byte(written), 0o644)
+	for _, file := range files {
+		if name, isLua := strings.CutSuffix(filepath.Base(file), ".lua"); !isLua || !slices.Contains(rooms, name) {
+			return "", fmt.Errorf("%s is not among the rooms of the library", file)
+		}
+	}
+	texts := make([]string, len(rooms))
+	for i, name := range rooms {
+		text, err := os.ReadFile(filepath.Join(dir, name+".lua"))
+		if err != nil {
+			return "", err
+		}
+		texts[i] = string(text)
+	}
+	return strings.Join(texts, "\n"), nil
 }
 
 // write puts the tables into a library. root is the folder of the repository.

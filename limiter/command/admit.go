@@ -40,7 +40,7 @@ func (c *Call) admit(r *words.Request) {
 		c.lookUp()
 		return
 	}
-	c.storeMany()
+	c.storeMany(noKey)
 	if result.Limited {
 		c.describeDenied(result, full)
 		return

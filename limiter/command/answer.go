@@ -1,6 +1,9 @@
 package command
 
-import "redis-throttle/limiter/stack"
+import (
+	"redis-throttle/gcra"
+	"redis-throttle/limiter/stack"
+)
 
 // The replies of the CL.LIMIT family.
 
@@ -39,6 +42,18 @@ func (c *Call) describe(r *stack.Result) {
 	if c.each {
 		c.describeEach(r.Limited)
 	}
+}
+
+// describeLone answers with the fields of limitFields for the decision of a rate that is alone.
+func (c *Call) describeLone(rate *gcra.Limit, d *gcra.Decision, cost int64) {
+	fields := &c.integers
+	fields[0], fields[1], fields[2], fields[3] = 1, 1, rate.Capacity(), d.Remaining
+	fields[4], fields[5], fields[6] = ceilMs(d.RetryAfter), ceilMs(d.ResetAfter), ceilMs(rate.NextAfter(d))
+	fields[7], fields[8], fields[9] = 0, 0, 0
+	if d.Allowed {
+		fields[0], fields[7] = 0, cost
+	}
+	c.Integers = c.integers[:fieldsOfLimit]
 }
 
 // ceilMs turns ns into ms, rounded up; stack.Never stays itself.

@@ -160,6 +160,7 @@ type In struct {
 	// Where the caller stands and how long it has waited, for a command with Lines.
 	Turn     Turn
 	MayBlock bool // the caller can be made to wait
+	IsFull   bool // as many callers wait as may, so one that MayBlock and arrives is turned away instead
 	WaitedNs int64
 }
 
@@ -193,7 +194,8 @@ type Outcome struct {
 	Weight    int64 // of its group; 0 for 1
 	GroupAt   int   // the index in Args of the name of its group; 0 for none
 
-	Shadowed bool // let through, though a shadow would have limited it
+	Shadowed   bool // let through, though a shadow would have limited it
+	TurnedAway bool // limited at once because of IsFull, where the caller would have waited
 
 	integers [MaxFields]int64 // where Integers are
 }
@@ -219,9 +221,7 @@ type scratch struct {
 // them itself.
 func (c *Call) Run(cmd *Command) {
 	c.begin(cmd)
-	if cmd.Keys != NoKeys && len(c.Args) > 0 {
-		injectFault(c.Args[0], c.Turn)
-	}
+	c.injectFault()
 	if c.ArgCount < cmd.least || cmd.most >= 0 && c.ArgCount > cmd.most {
 		c.Reply = ReplyWrongArity
 		return
@@ -250,9 +250,12 @@ func (c *Call) tally(limited bool) {
 	}
 	c.Tally = Limited
 	if !c.Top.isOff() {
-		c.Top.table.Hit(c.DB, c.name(c.TallyKey), c.NowNs)
+		c.countTop()
 	}
 }
+
+//go:noinline
+func (c *Call) countTop() { c.Top.table.Hit(c.DB, c.name(c.TallyKey), c.NowNs) }
 
 // name returns the name of a key.
 func (c *Call) name(index int) []byte {
@@ -267,14 +270,15 @@ func (c *Call) Row(index int) (text []byte, integers []int64) { return c.cmd.Row
 
 // begin makes the call one of a command that has not been decided, and looks for bans in the values of its keys.
 func (c *Call) begin(cmd *Command) {
-	c.cmd = cmd
-	o := c.Outcome
-	if o == nil {
-		o = new(Outcome)
-		c.Outcome = o
+	if c.cmd != cmd {
+		c.turnTo(cmd)
 	}
-	o.Tally, o.TallyKey, o.Shadowed, o.Refunded = NoTally, 0, false, 0
-	o.Integers = nil
+	o := c.Outcome
+	o.Tally, o.TallyKey, o.Refunded = NoTally, 0, 0
+	o.Shadowed, o.TurnedAway = false, false
+	if o.Integers != nil {
+		o.dropIntegers()
+	}
 	c.Error = c.Error[:0]
 	c.shadow = 0
 	if k := c.Key; k != nil { // the first of Keys, too
@@ -284,6 +288,19 @@ func (c *Call) begin(cmd *Command) {
 		c.beginOthers()
 	}
 }
+
+// What most calls go without is apart, so that they touch less code: also every pointer that is written, because Go asks its collector.
+
+//go:noinline
+func (c *Call) turnTo(cmd *Command) {
+	c.cmd = cmd
+	if c.Outcome == nil {
+		c.Outcome = new(Outcome)
+	}
+}
+
+//go:noinline
+func (o *Outcome) dropIntegers() { o.Integers = nil }
 
 //go:noinline
 func (c *Call) beginOthers() {

@@ -3,3 +3,5 @@
 package command
 
 func injectFault([]byte, Turn) {}
+
+func (*Call) injectFault() {}

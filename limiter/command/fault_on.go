@@ -11,6 +11,12 @@ import (
 	"slices"
 )
 
+func (c *Call) injectFault() {
+	if c.cmd.Keys != NoKeys && len(c.Args) > 0 {
+		injectFault(c.Args[0], c.Turn)
+	}
+}
+
 // injectFault panics for keys that begin with fault:panic, and for those that begin with fault:turn when a
 // caller that has waited in line is decided. It leaves 32 MB of garbage behind for keys that begin with
 // fault:garbage, and for fault:runtime panics with what the Go runtime has to say about itself.

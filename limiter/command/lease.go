@@ -120,7 +120,7 @@ func takeLease(c *Call) {
 		return
 	}
 	result := l.Take(slots, r.TTLNs)
-	if result.Limited && r.Waits && c.MayBlock {
+	if result.Limited && r.Waits && c.mayWait() {
 		lookNs := int64(math.MaxInt64)
 		if l.NextMs > 0 {
 			lookNs = l.UntilNextNs()

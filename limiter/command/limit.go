@@ -1,6 +1,8 @@
 package command
 
 import (
+	"redis-throttle/gcra"
+	"redis-throttle/limiter/command/past"
 	"redis-throttle/limiter/command/words"
 	"redis-throttle/limiter/stack"
 )
@@ -21,7 +23,47 @@ var Limit = register(&Command{
 })
 
 func limit(c *Call) {
-	r, ok := c.read()
+	if c.ArgCount > len(c.Args) {
+		c.Fail(c.cmd.tooMany())
+		return
+	}
+	earlier := c.Past.FindRequest(c.Args[1:], c.cmd.index)
+	if earlier == nil || !c.limitLone(earlier) {
+		c.limitStack(earlier)
+	}
+}
+
+// limitLone decides by one RATE without terms or options where the key holds a TAT alone or nothing: most calls. It decides as limitStack, but
+// touches a third of its code. Of another call it returns false, and nothing was done.
+func (c *Call) limitLone(earlier *past.Request) (done bool) {
+	rate := earlier.LoneRate()
+	if rate == nil {
+		return false
+	}
+	var tat uint64
+	if c.Kind != Absent {
+		var ok bool
+		if tat, ok = stack.ParseTAT(c.Value); !ok {
+			return false
+		}
+	}
+	var d gcra.Decision
+	rate.TakeTo(&d, tat, c.NowNs, earlier.Read.Cost)
+	if d.Changed {
+		c.storeTAT(d.TAT)
+	}
+	c.describeLone(rate, &d, earlier.Read.Cost)
+	if c.Reply = ReplyFields; earlier.Read.Compact {
+		c.Reply = ReplyIntegers
+	}
+	return true
+}
+
+// limitStack decides any call. earlier is what its words were read as before, or nil.
+//
+//go:noinline
+func (c *Call) limitStack(earlier *past.Request) {
+	r, ok := c.readLimits(earlier)
 	if !ok || !c.decodeStack() {
 		return
 	}
@@ -37,15 +79,15 @@ func limit(c *Call) {
 	}
 	var result stack.Result
 	c.stack.TakeTo(&result, &r.Request, c.NowNs)
-	c.store(result.Changed)
 	if c.banned() { // what was used is a fact, and is kept behind the ban
+		c.store(result.Changed)
 		c.describeBan(c.Key, &c.stack, c.stack.RetryAfter(&r.Request, c.NowNs), result.Granted)
 		return
 	}
-	if result.Limited && r.BanNs > 0 && result.RetryAfterNs != stack.Never {
-		if c.banDenied(r, &c.stack, result.Changed, c.NowNs) {
-			result.RetryAfterNs = max(result.RetryAfterNs, r.BanNs)
-		}
+	if bans(r, &result) {
+		c.banDenied(r, &result, &c.stack, result.Changed, c.NowNs)
+	} else {
+		c.store(result.Changed)
 	}
 	c.describe(&result)
 }

@@ -81,16 +81,17 @@ func (c *Call) limitAll(r *words.Request) {
 	}
 	var result stack.Result
 	m.joint.TakeTo(&result, &r.Request, c.NowNs)
-	c.storeMany()
 	if banned { // what was used is a fact, and is kept behind the bans
+		c.storeMany(noKey)
 		c.describeBanOf(longest, m.joint.RetryAfter(&r.Request, c.NowNs), result.Granted)
 		return
 	}
 	key := m.keyOf(result.Rule)
-	if result.Limited && r.BanNs > 0 && result.RetryAfterNs != stack.Never {
-		if c.Keys[key].banDenied(r, &m.stacks[key], m.joint.Changed(key), c.NowNs) {
-			result.RetryAfterNs = max(result.RetryAfterNs, r.BanNs)
-		}
+	if bans(r, &result) {
+		c.storeMany(key)
+		c.Keys[key].banDenied(r, &result, &m.stacks[key], m.joint.Changed(key), c.NowNs)
+	} else {
+		c.storeMany(noKey)
 	}
 	c.describeKey(&result, key)
 }
@@ -109,7 +110,7 @@ func (c *Call) limitOne(r *words.Request) {
 		return
 	}
 	result := m.joint.TakeOne(key, r.Request, c.NowNs)
-	c.storeMany()
+	c.storeMany(noKey)
 	if banned {
 		c.describeBanOf(key, m.joint.RetryAfterAny(r.Request, &closedNs, c.NowNs), result.Granted)
 		return
@@ -132,12 +133,14 @@ func (c *Call) longestBan() (index int) {
 	return index
 }
 
-// storeMany writes the stacks that a decision changed to their keys.
-func (c *Call) storeMany() {
+// noKey is the index of no key.
+const noKey = -1
+
+// storeMany writes the stacks that a decision changed to their keys, except for one key, which is stored otherwise.
+func (c *Call) storeMany(except int) {
 	m := c.Many
 	for i := range m.joint.Len() {
-		if m.joint.Changed(i) {
-			key := m.joined[i]
+		if key := m.joined[i]; key != except && m.joint.Changed(i) {
 			c.Keys[key].store(&m.stacks[key], c.NowNs)
 		}
 	}

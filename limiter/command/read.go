@@ -17,12 +17,7 @@ func (c *Call) read() (r *words.Request, ok bool) {
 		c.Fail(c.cmd.tooMany())
 		return r, false
 	case s.HasLimits():
-		earlier := c.Past.FindRequest(c.Args[1:], c.cmd.index)
-		if earlier == nil {
-			return r, c.readAnew()
-		}
-		c.stack.Load(earlier.Limits())
-		*r = earlier.Read
+		return c.readLimits(c.Past.FindRequest(c.Args[1:], c.cmd.index))
 	case s.IsIDs(c.Args):
 		*r = words.Request{}
 	default:
@@ -32,6 +27,18 @@ func (c *Call) read() (r *words.Request, ok bool) {
 		}
 		r = earlier
 	}
+	c.compact, c.each = r.Compact, r.Each
+	return r, true
+}
+
+// readLimits is read of a command that has limits. earlier is what its words were read as before, or nil.
+func (c *Call) readLimits(earlier *past.Request) (r *words.Request, ok bool) {
+	r = &c.request
+	if earlier == nil {
+		return r, c.readAnew()
+	}
+	c.stack.Load(earlier.Limits())
+	*r = earlier.Read
 	c.compact, c.each = r.Compact, r.Each
 	return r, true
 }

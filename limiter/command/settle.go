@@ -70,7 +70,7 @@ func (c *Call) describeSettled(held bool) {
 	case m.joint.Len() == 0:
 	case held:
 		result = m.joint.Adjust(c.NowNs)
-		c.storeMany()
+		c.storeMany(noKey)
 		c.Refunded = max(-result.Granted, 0)
 	default:
 		result = m.joint.Standing(0, c.NowNs)

@@ -38,12 +38,8 @@ func wait(c *Call) {
 	if !c.decodeStack() {
 		return
 	}
-	switch {
-	case !c.MayBlock:
-	case r.TimeoutNs == 0:
-		r.MaxWaitNs = int64(words.MaxDuration)
-	default:
-		r.MaxWaitNs = r.TimeoutNs
+	if c.MayBlock && !c.IsFull {
+		r.MaxWaitNs = longestWait(r)
 	}
 	if r.Each {
 		c.judge()
@@ -57,10 +53,31 @@ func wait(c *Call) {
 	c.store(result.Changed)
 	if result.WaitNs == 0 {
 		c.describe(&result)
+		c.TurnedAway = result.Limited && c.MayBlock && c.IsFull && c.couldReserve(r)
 		return
 	}
 	c.Reply = ReplyLater
 	c.Cost, c.WaitNs = r.Cost, result.WaitNs
+}
+
+// longestWait is for how long the caller of a call with rates may be made to wait, in ns.
+func longestWait(r *words.Request) int64 {
+	if r.TimeoutNs == 0 {
+		return int64(words.MaxDuration)
+	}
+	return r.TimeoutNs
+}
+
+// couldReserve reports whether a call that was limited at once would have got a slot to wait for.
+func (c *Call) couldReserve(r *words.Request) bool {
+	r.MaxWaitNs = longestWait(r)
+	return c.stack.RetryAfter(&r.Request, c.NowNs) == 0
+}
+
+// mayWait reports whether a caller may be made to wait that would have to. If nobody else may, it is turned away.
+func (c *Call) mayWait() bool {
+	c.TurnedAway = c.MayBlock && c.IsFull
+	return c.MayBlock && !c.IsFull
 }
 
 // takeInTurn takes units of limits that make no reservations, when it is the caller's turn.
@@ -80,7 +97,7 @@ func (c *Call) takeInTurn(r *words.Request) {
 		return
 	}
 	isBehind := c.Turn == Arriving && c.Ahead > 0 && c.comeBefore(c.place(r), 1) > 0
-	if isBehind && c.MayBlock && c.stack.RetryAfter(&r.Request, c.NowNs) != stack.Never {
+	if isBehind && c.stack.RetryAfter(&r.Request, c.NowNs) != stack.Never && c.mayWait() {
 		c.waitInTurn(0, r)
 		return
 	}
@@ -94,7 +111,7 @@ func (c *Call) takeInTurn(r *words.Request) {
 	}
 	result := c.stack.Take(r.Request, c.NowNs)
 	c.store(result.Changed)
-	if result.Limited && c.MayBlock && result.RetryAfterNs != stack.Never {
+	if result.Limited && result.RetryAfterNs != stack.Never && c.mayWait() {
 		c.waitInTurn(result.RetryAfterNs, r)
 		return
 	}

@@ -18,6 +18,9 @@ import (
 type Host struct {
 	// Store keeps the keys; nil for memory of the Host's own. Set it before the first call.
 	Store Store
+	// MaxWaiting is how many callers may wait at the same time, as throttle.max-waiting; 0 for any number. Beyond it, a call that would wait is
+	// answered at once, as without MayBlock.
+	MaxWaiting int
 
 	aliases []*command.Command // that are offered
 
@@ -98,6 +101,7 @@ func (h *Host) Do(call Call) Reply {
 		names, keys = append(names, n), append(keys, h.key(n))
 	}
 	now := h.pass(call.NowNs)
+	call.turn.isFull = h.MaxWaiting > 0 && len(h.callers) >= h.MaxWaiting
 	if cmd.Lines {
 		for i, n := range names {
 			l := &call.turn.lines[i]

@@ -19,6 +19,7 @@ type Call struct {
 type turn struct {
 	turn     command.Turn
 	waitedNs int64
+	isFull   bool                      // nobody else may begin to wait
 	lines    [command.MaxKeys]lineView // of the keys, in their order
 }
 
@@ -81,7 +82,7 @@ func (r *Runner) show(cmd *command.Command, call *Call, keys ...*Key) *command.C
 	c.NowNs, c.DB, c.MayBlock = call.NowNs, call.DB, call.MayBlock
 	c.Past, c.Top = &r.past, &r.top
 	c.ArgCount, c.Args = len(args), args[:min(len(args), cmd.ViewedArgs())]
-	c.Turn, c.WaitedNs = call.turn.turn, call.turn.waitedNs
+	c.Turn, c.WaitedNs, c.IsFull = call.turn.turn, call.turn.waitedNs, call.turn.isFull
 	c.Keys, c.Key = r.keys[:len(keys)], &r.keys[0]
 	r.keys[0].Members = nil
 	namesAt := cmd.NamesAt

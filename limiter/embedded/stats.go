@@ -17,7 +17,7 @@ type Stat struct {
 type stats struct {
 	calls                                   map[*command.Command]int64
 	allowed, limited, shadowed, refunded    int64
-	waited, waitLeft                        int64
+	waited, waitLeft, turnedAway            int64
 	settled, notSettled                     int64
 	leased, renewed, notLeased              int64
 	released, lapsed                        int64
@@ -39,6 +39,7 @@ func (h *Host) Stats() []Stat {
 		Stat{"waiting", forLimits}, Stat{"waited", s.waited}, Stat{"wait_left", s.waitLeft},
 		Stat{"leases_granted", s.leased}, Stat{"leases_renewed", s.renewed}, Stat{"leases_limited", s.notLeased},
 		Stat{"leases_released", s.released}, Stat{"leases_lapsed", s.lapsed}, Stat{"leases_waiting", forLeases},
+		Stat{"max_waiting", int64(h.MaxWaiting)}, Stat{"turned_away", s.turnedAway},
 		Stat{"settled", s.settled}, Stat{"not_settled", s.notSettled},
 		Stat{"errors_arity", s.errorsArity}, Stat{"errors_argument", s.errorsArgument}, Stat{"errors_wrongtype", s.errorsType})
 }
@@ -98,6 +99,9 @@ func (s *stats) answer(c *command.Call) {
 	}
 	if c.Shadowed {
 		s.shadowed++
+	}
+	if c.TurnedAway {
+		s.turnedAway++
 	}
 	s.refunded += c.Refunded
 	switch {

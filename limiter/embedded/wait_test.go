@@ -108,3 +108,25 @@ func TestAClockThatIsSetToAndFroForCenturiesStillWakesCallers(t *testing.T) {
 	h.blocked(t, "CL.WAIT k FIXED 1/1d TIMEOUT 0")
 	assert.Len(t, h.passes(48*time.Hour), 1)
 }
+
+// Beyond MaxWaiting a call is answered at once, and reserves nothing. A caller that leaves makes room.
+func TestBeyondMaxWaitingCallersAreTurnedAway(t *testing.T) {
+	h := newHost()
+	h.MaxWaiting = 1
+	h.do("CL.LIMIT k RATE 1/h BURST 1")
+	first := h.blocked(t, "CL.WAIT k RATE 1/h BURST 1 TIMEOUT 0")
+	h.do("CL.LEASE jobs SLOTS 1 TTL 1h ID a")
+	before := h.get("k").Value
+	for _, call := range []string{"CL.WAIT k RATE 1/h BURST 1 TIMEOUT 0", "CL.LEASE jobs SLOTS 1 TTL 1h ID b TIMEOUT 0"} {
+		r := h.doBlocking(call)
+		assert.Zero(t, r.Waiter, call)
+		assert.Equal(t, int64(1), r.Integers[0], call)
+	}
+	assert.Equal(t, before, h.get("k").Value)
+	assert.Equal(t, int64(2), stat(h, "turned_away"))
+	assert.Equal(t, int64(1), stat(h, "max_waiting"))
+	h.Disconnect(h.now.UnixNano(), first)
+	second := h.blocked(t, "CL.LEASE jobs SLOTS 1 TTL 1h ID b TIMEOUT 0 COMPACT")
+	h.do("CL.RELEASE jobs ID a")
+	assert.Equal(t, []string{fmt.Sprintf("%d@0s [0 1 0 -1 3600000 0]", second)}, h.passes(0), "a caller at the front is decided as ever")
+}

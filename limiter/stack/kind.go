@@ -98,6 +98,14 @@ func RateOf(rate gcra.Limit, periodNs int64) Limit {
 	return Limit{kind: Rate, id: uint64(periodNs), rate: rate}
 }
 
+// PlainRate is a rate without terms, or nil.
+func (l *Limit) PlainRate() *gcra.Limit {
+	if l.kind != Rate || l.special {
+		return nil
+	}
+	return &l.rate
+}
+
 // NewWindow returns the limit of count units in any interval of n x unit.
 func NewWindow(count, n int64, unit time.Duration) (Limit, error) {
 	periodNs, err := period(count, n, unit)

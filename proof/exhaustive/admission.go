@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"redis-throttle/limiter/command"
+	"redis-throttle/limiter/command/positions"
 	"redis-throttle/limiter/embedded"
 )
 
@@ -251,7 +252,7 @@ func (x *admissionExplorer) move(s *admissions, stepNs int64, m *admissionMove) 
 	case command.Settle:
 		return x.checkSettled(s, before, m, c, own)
 	}
-	if c.Integers[0] == 0 {
+	if !isLimited(m, c) {
 		return x.checkAdmitted(s, before, m, own)
 	}
 	return x.checkDenied(s, before, m, c, own, room)
@@ -324,13 +325,21 @@ func (x *admissionExplorer) checkAdmitted(s *admissions, before []embedded.Key, 
 	return ""
 }
 
+// isLimited says whether a call that takes slots or units was limited.
+func isLimited(m *admissionMove, c *command.Call) bool {
+	if m.Command == command.MLimit {
+		return c.Integers[positions.MlimitLimited] != 0
+	}
+	return c.Integers[positions.LeaseLimited] != 0
+}
+
 // checkDenied holds a call that was limited to the promises: there was no room, nothing changes, and the same call passes after its retry
 // after and not a millisecond earlier.
 func (x *admissionExplorer) checkDenied(s *admissions, before []embedded.Key, m *admissionMove, c *command.Call, own, room bool) (problem string) {
 	x.result.Limited++
-	retryMs := c.Integers[3]
+	retryMs := c.Integers[positions.LeaseRetryAfterMs]
 	if m.Command == command.MLimit {
-		retryMs = c.Integers[4]
+		retryMs = c.Integers[positions.MlimitRetryAfterMs]
 	}
 	switch {
 	case own:
@@ -348,7 +357,7 @@ func (x *admissionExplorer) checkDenied(s *admissions, before []embedded.Key, m 
 	}
 	for _, early := range []int64{0, 1} {
 		again := slices.Clone(s.keys)
-		if limited := x.run(again, m, s.nowNs+(retryMs-early)*ms).Integers[0] != 0; limited != (early == 1) {
+		if limited := isLimited(m, x.run(again, m, s.nowNs+(retryMs-early)*ms)); limited != (early == 1) {
 			return fmt.Sprintf("told to come back after %d ms, and limited %v %d ms earlier", retryMs, limited, early)
 		}
 	}
@@ -357,7 +366,7 @@ func (x *admissionExplorer) checkDenied(s *admissions, before []embedded.Key, m 
 
 // checkSettled holds a settlement to the promises: it counts if the id held all leases, which end, and otherwise changes nothing.
 func (x *admissionExplorer) checkSettled(s *admissions, before []embedded.Key, m *admissionMove, c *command.Call, own bool) (problem string) {
-	settled := c.Integers[0] == 1
+	settled := c.Integers[positions.SettleSettled] == 1
 	switch {
 	case settled && !own:
 		return "settled without its leases"
@@ -383,7 +392,7 @@ func (x *admissionExplorer) checkSettled(s *admissions, before []embedded.Key, m
 			delete(s.held, holder{key, m.id})
 			continue
 		}
-		switch back := -c.Integers[7]; {
+		switch back := -c.Integers[positions.SettleGranted]; {
 		case more > 0 && (back != -more || !changed(&before[key], &s.keys[key])):
 			return "settled, and the difference was not charged"
 		case more > 0:

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"redis-throttle/limiter/command"
+	"redis-throttle/limiter/command/positions"
 	"redis-throttle/limiter/embedded"
 )
 
@@ -349,7 +350,7 @@ func (x *explorer) move(s *state, stepNs int64, m *Move) (problem string) {
 		}
 		return ""
 	case command.Refund:
-		if back := -c.Integers[7]; back > 0 {
+		if back := -c.Integers[positions.LimitGranted]; back > 0 {
 			k.exact = false
 			for i, l := range k.ledgers {
 				if m.asks(i) {
@@ -551,11 +552,11 @@ func (m *Move) needs(upTo bool) int64 {
 // checkRetry repeats a call that was limited: after its retry after it passes, a millisecond before it does not.
 func (x *explorer) checkRetry(s *state, k *keyState, m *Move, retryMs int64) (problem string) {
 	again := *k // the ledgers are not touched
-	if c := x.run(&again, m, s.nowNs+retryMs*ms); c.Integers[0] != 0 {
+	if c := x.run(&again, m, s.nowNs+retryMs*ms); c.Integers[positions.LimitLimited] != 0 {
 		return fmt.Sprintf("limited again after the %d ms it was told", retryMs)
 	}
 	again = *k
-	if c := x.run(&again, m, s.nowNs+(retryMs-1)*ms); c.Integers[0] == 0 {
+	if c := x.run(&again, m, s.nowNs+(retryMs-1)*ms); c.Integers[positions.LimitLimited] == 0 {
 		return fmt.Sprintf("told to wait %d ms where %d would do", retryMs, retryMs-1)
 	}
 	return ""

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"redis-throttle/limiter/command"
+	"redis-throttle/limiter/command/positions"
 	"redis-throttle/limiter/embedded"
 )
 
@@ -119,7 +120,8 @@ func (w *LeaseWorld) move(s *leases, stepNs int64, m *Move, runner *embedded.Run
 		}
 		return ""
 	}
-	limited, retryMs, leaseMs := c.Integers[0] != 0, c.Integers[3], c.Integers[4]
+	limited := c.Integers[positions.LeaseLimited] != 0
+	retryMs, leaseMs := c.Integers[positions.LeaseRetryAfterMs], c.Integers[positions.LeaseLeaseMs]
 	others, taken, own := int64(0), int64(0), false
 	for other, h := range s.held {
 		if h.byClockMs > s.nowNs/ms { // up to 1 ms longer than the holder was told
@@ -166,7 +168,7 @@ func (w *LeaseWorld) checkLimited(s *leases, m *Move, runner *embedded.Runner, t
 	for _, early := range []int64{0, 1} {
 		again := s.leases
 		c, _ := m.run(&again, s.nowNs+(retryMs-early)*ms, runner)
-		if limited := c.Integers[0] != 0; limited != (early == 1) {
+		if limited := c.Integers[positions.LeaseLimited] != 0; limited != (early == 1) {
 			return fmt.Sprintf("told to come back after %d ms, and limited %v %d ms earlier", retryMs, limited, early)
 		}
 	}

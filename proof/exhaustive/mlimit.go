@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"redis-throttle/limiter/command"
+	"redis-throttle/limiter/command/positions"
 	"redis-throttle/limiter/embedded"
 )
 
@@ -55,7 +56,7 @@ func (x *explorer) moveAll(s *state, m *Move) (problem string) {
 // checkAll holds the answer of a call on all keys to the promises.
 func (x *explorer) checkAll(s *state, before []keyState, m *Move, c *command.Call) (problem string) {
 	a := newAnswer(c)
-	key := int(c.Integers[10]) - 1
+	key := int(c.Integers[positions.MlimitKey]) - 1
 	o := m.options()
 	if a.limited {
 		x.result.Limited++
@@ -200,7 +201,7 @@ func (x *explorer) checkRetryOfAll(s *state, m *Move, a answer) (problem string)
 	for _, early := range []int64{0, 1} {
 		again := make([]keyState, len(s.keys))
 		copy(again, s.keys)
-		limited := x.runAll(again, m, s.nowNs+(a.retryMs-early)*ms).Integers[0] != 0
+		limited := x.runAll(again, m, s.nowNs+(a.retryMs-early)*ms).Integers[positions.MlimitLimited] != 0
 		if limited != (early == 1) {
 			return fmt.Sprintf("told to come back after %d ms, and limited %v %d ms earlier", a.retryMs, limited, early)
 		}

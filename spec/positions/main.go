@@ -20,7 +20,8 @@ const note = "Code generated from spec/replies.json by go generate ./spec; DO NO
 
 // languages are the files that are written, from the root of the repository.
 var languages = map[string]func([]reply) []byte{
-	"ratelimit/positions.go":                                                 inGo,
+	"ratelimit/positions.go":                                                 inGoFor("ratelimit", ""),
+	"limiter/command/positions/positions.go":                                 inGoFor("positions", exported),
 	"clients/node/src/positions.ts":                                          inTypeScript,
 	"clients/python/src/redis_throttle/_seam/positions.py":                   inPython,
 	"clients/java/core/src/main/java/io/github/redisthrottle/Positions.java": inJava,
@@ -74,21 +75,31 @@ func camel(words ...string) string {
 	return text
 }
 
-func inGo(replies []reply) []byte {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "// %s\n\npackage ratelimit\n\n// The positions of fields in replies with COMPACT, and how many there are.\nconst (\n", note)
-	for _, r := range replies {
-		for i, field := range r.Fields {
-			fmt.Fprintf(&b, "\t%s = %d\n", camel(r.Name, field), i)
+// exported is the comment of the package whose constants everybody may use.
+const exported = "// Package positions says where the fields of replies with COMPACT are, also in Call.Integers of package command.\n"
+
+// inGoFor writes a package. It exports its constants if there is a comment about it.
+func inGoFor(name, comment string) func([]reply) []byte {
+	return func(replies []reply) []byte {
+		var b bytes.Buffer
+		fmt.Fprintf(&b, "// %s\n\n%spackage %s\n\n// The positions of fields in replies with COMPACT, and how many there are.\nconst (\n", note, comment, name)
+		for _, r := range replies {
+			first := r.Name
+			if comment != "" {
+				first = strings.ToUpper(first[:1]) + first[1:]
+			}
+			for i, field := range r.Fields {
+				fmt.Fprintf(&b, "\t%s = %d\n", camel(first, field), i)
+			}
+			fmt.Fprintf(&b, "\t%s = %d\n\n", camel(first, "fields"), len(r.Fields))
 		}
-		fmt.Fprintf(&b, "\t%s = %d\n\n", camel(r.Name, "fields"), len(r.Fields))
+		b.WriteString(")\n")
+		text, err := format.Source(b.Bytes())
+		if err != nil {
+			panic(err)
+		}
+		return text
 	}
-	b.WriteString(")\n")
-	text, err := format.Source(b.Bytes())
-	if err != nil {
-		panic(err)
-	}
-	return text
 }
 
 func inTypeScript(replies []reply) []byte {

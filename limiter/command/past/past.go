@@ -28,6 +28,18 @@ type Request struct {
 	Read   words.Request
 	limits [stack.MaxLimits]stack.Limit
 	count  int
+	lone   *gcra.Limit // one of limits
+}
+
+// LoneRate is the only limit if that is a rate and there are no other words than COST and COMPACT, or nil.
+func (p *Request) LoneRate() *gcra.Limit { return p.lone }
+
+// findLone finds the LoneRate.
+func (p *Request) findLone() {
+	plain := words.Request{Request: stack.Request{Cost: p.Read.Cost}, Compact: p.Read.Compact}
+	if p.lone = nil; p.count == 1 && p.Read == plain {
+		p.lone = p.limits[0].PlainRate()
+	}
 }
 
 // Limits are the limits among them.
@@ -88,6 +100,7 @@ func (p *Calls) NoteRequest(args [][]byte, by uint16, r *words.Request, s *stack
 	if past := p.requests.note(args, by); past != nil {
 		past.Read = *r
 		past.count = len(s.Limits(past.limits[:0]))
+		past.findLone()
 	}
 }
 

@@ -46,6 +46,7 @@ func (p *Parser) parseLimit(kind *word, text []byte) error {
 		return p.Near(text, ownGroup)
 	}
 	p.limit = limitWords{}
+	from := p.next - 1
 	limit, err := p.makeLimit(kind, text)
 	if err != nil {
 		return err
@@ -57,6 +58,7 @@ func (p *Parser) parseLimit(kind *word, text []byte) error {
 		return p.Near(text, tooManyLimits)
 	}
 	p.limitEnds = p.next
+	p.spans[p.limits.Len()-1] = Span{from, p.next}
 	return nil
 }
 

@@ -20,6 +20,7 @@ type Parser struct {
 	ratesOnly bool
 	limit     limitWords // the limit in hand
 	limitEnds int        // the index in args behind the latest limit, terms included
+	spans     [stack.MaxLimits]Span
 
 	// The value in hand: its text, and what it was read as.
 	text   []byte
@@ -60,6 +61,12 @@ func (p *Parser) IDsAt() int { return p.idsAt }
 
 // SlotsAt is the index in args, as they were just read, of the number of slots; 0 if there is none.
 func (p *Parser) SlotsAt() int { return p.slotsAt }
+
+// Span is where words stand among the arguments: from the first on, up to the one before To.
+type Span struct{ From, To int }
+
+// LimitAt is where the words of a limit stand, terms included, as they were just read: of the i-th limit of a call with one key, from 0 on.
+func (p *Parser) LimitAt(i int) Span { return p.spans[i] }
 
 // begin prepares the parser for args from index next on.
 func (p *Parser) begin(s *Syntax, r *Request, args [][]byte, next int, limits *stack.Stack) {

@@ -4,7 +4,7 @@ package words
 
 // Row is a word of the vocabulary.
 type Row struct {
-	Name            string
+	Name, Since     string
 	Value, Right    string // what follows it, if anything does: its name, and what would be right
 	HasUnit, IsName bool   // of what follows it
 	Excluded, Owned []string
@@ -30,7 +30,7 @@ var values = map[string]*value{
 func Rows() (rows []Row) {
 	for i := range vocabulary {
 		w := &vocabulary[i]
-		r := Row{Name: w.name, Excluded: namesOf(w.excluded), Owned: namesOf(w.owned), With: w.with, RatesOnly: w.rates}
+		r := Row{Name: w.name, Since: w.since, Excluded: namesOf(w.excluded), Owned: namesOf(w.owned), With: w.with, RatesOnly: w.rates}
 		for name, v := range values {
 			if v == w.value {
 				r.Value = name

@@ -15,9 +15,9 @@ func TestTheGrammarAsPlainData(t *testing.T) {
 		rows[row.Name] = row
 	}
 	for _, want := range []words.Row{
-		{Name: "SHADOW"},
+		{Name: "SHADOW", Since: words.V020},
 		{Name: "COST", Value: "units", Right: "takes an integer from 0 to 9223372036854775807"},
-		{Name: "GROUP", Value: "group", Right: "takes 1 to 128 bytes", IsName: true, With: "TIMEOUT"},
+		{Name: "GROUP", Since: words.V030, Value: "group", Right: "takes 1 to 128 bytes", IsName: true, With: "TIMEOUT"},
 	} {
 		assert.Equal(t, want, rows[want.Name])
 	}

@@ -1,0 +1,50 @@
+// How many callers may wait in line: throttle.max-waiting. For each the server keeps two clients with buffers, which it counts as data: it evicts keys
+// for them, or refuses writes. There is no other way to block a client.
+#include <stdio.h>
+
+#include "bridge.h"
+
+// What a caller takes at most beside its connection, in bytes (Redis 7.0; see docs/operating.md), and which part of maxmemory all of them may take.
+enum { CALLER_BYTES = 57000, PART_OF_MAXMEMORY = 4 };
+enum { LEAST_BY_MEMORY = 100, WITHOUT_MAXMEMORY = 10000 };
+enum { LOG_EACH_MS = 60 * 1000 };
+
+uint64_t throttleMaxWaiting = WITHOUT_MAXMEMORY;
+
+static int isByMemory; // throttle.max-waiting says so
+
+static uint64_t maxmemory(void) {
+  int failed = 0;
+  RedisModuleServerInfoData *info = api.GetServerInfo(NULL, "memory");
+  unsigned long long bytes = api.ServerInfoGetFieldUnsigned(info, "maxmemory", &failed);
+  api.FreeServerInfo(NULL, info);
+  return failed ? 0 : bytes;
+}
+
+static uint64_t fitInto(uint64_t bytes) {
+  uint64_t callers = bytes / PART_OF_MAXMEMORY / CALLER_BYTES;
+  if (!bytes) return WITHOUT_MAXMEMORY;
+  return callers < LEAST_BY_MEMORY ? LEAST_BY_MEMORY : callers;
+}
+
+void throttleLookAtMaxmemory(void) {
+  if (isByMemory) throttleMaxWaiting = fitInto(maxmemory());
+}
+
+void throttleSetMaxWaiting(long long callers) {
+  isByMemory = callers == MAX_WAITING_BY_MEMORY;
+  throttleMaxWaiting = callers ? (uint64_t)callers : UINT64_MAX;
+  throttleLookAtMaxmemory();
+}
+
+void throttleTurnAway(RedisModuleCtx *ctx) {
+  static int64_t logNs; // when it may be logged again
+  stats.turnedAway++;
+  int64_t nowNs = throttleMonotonicNs();
+  if (nowNs < logNs) return;
+  logNs = nowNs + LOG_EACH_MS * (int64_t)MS_NS;
+  char text[256];
+  snprintf(text, sizeof text, "throttle.max-waiting: %llu callers wait in line, so others that would wait are limited at once, %llu so far",
+           (unsigned long long)throttleMaxWaiting, (unsigned long long)stats.turnedAway);
+  throttleLog(ctx, "warning", text);
+}
