@@ -101,9 +101,9 @@ func allSayTheSame(t *testing.T, root string) string {
 	patterns := map[string]string{
 		"clients/python/pyproject.toml":      `(?m)^version = "(.*)"`,
 		"clients/node/package.json":          `(?m)^  "version": "(.*)"`,
-		"clients/node/package-lock.json":     `"name": "redis-throttle",\s+"version": "(.*)"`,
+		"clients/node/package-lock.json":     `"name": "@redis-throttle/client",\s+"version": "(.*)"`,
 		"clients/java/pom.xml":               `(?m)^  <version>(.*)</version>`,
-		"docs/releasing.md":                  `git checkout v([0-9.]+)`,
+		"docs/internals/releasing.md":        `git checkout v([0-9.]+)`,
 		"docs/observing.md":                  `throttle_version:([0-9.]+)`,
 		"docs/functions.md":                  `the function library ([0-9.]+) `,
 		"packaging/kubernetes/throttle.yaml": `image: \S+:([0-9.]+)`,
@@ -112,7 +112,14 @@ func allSayTheSame(t *testing.T, root string) string {
 	for _, pom := range poms {
 		path, err := filepath.Rel(root, pom)
 		require.NoError(t, err)
-		patterns[path] = `<artifactId>redis-throttle-parent</artifactId>\s+<version>(.*)</version>`
+		patterns[path] = `<artifactId>redis-throttle-(?:parent|bom)</artifactId>\s+<version>(.*)</version>`
+	}
+	pages, err := filepath.Glob(filepath.Join(root, "clients/java/*/README.md"))
+	require.NoError(t, err)
+	for _, page := range append(pages, filepath.Join(root, "clients/java/README.md")) {
+		path, err := filepath.Rel(root, page)
+		require.NoError(t, err)
+		patterns[path] = `<version>(.*)</version>`
 	}
 	for path, pattern := range patterns {
 		text, err := os.ReadFile(filepath.Join(root, path))
@@ -203,7 +210,7 @@ Of [all](README.md).
 
 - the oldest
 
-[1.2.0]: docs/releasing.md
+[1.2.0]: docs/internals/releasing.md
 `
 
 func TestReleaseNotesAreTheVersionsPartOfTheChangeLog(t *testing.T) {

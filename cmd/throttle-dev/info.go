@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path"
@@ -13,12 +14,14 @@ import (
 	"time"
 
 	"redis-throttle/limiter/calendar"
-	"redis-throttle/limiter/command/words"
 	"redis-throttle/limiter/top"
 )
 
 // redisVersion is the version of Redis whose commands miniredis has, as it says itself.
 const redisVersion = "8.4.0"
+
+// runID tells this process from all others, as that of a server: 40 hexadecimal digits.
+var runID = fmt.Sprintf("%016x%016x%08x", rand.Uint64(), rand.Uint64(), rand.Uint32())
 
 // section is a part of INFO.
 type section struct {
@@ -28,7 +31,7 @@ type section struct {
 
 var sections = []section{
 	{"Server", func(c *call) string {
-		return lines("redis_version", redisVersion, "server_name", "throttle-dev", "redis_mode", "standalone", "process_id", os.Getpid(),
+		return lines("redis_version", redisVersion, "server_name", "throttle-dev", "redis_mode", "standalone", "process_id", os.Getpid(), "run_id", runID,
 			"tcp_port", c.port(), "uptime_in_seconds", int(time.Since(c.begun).Seconds()))
 	}},
 	{"Throttle-dev", func(c *call) string {
@@ -180,7 +183,7 @@ func config(c *call) {
 func (c *call) getConfig() {
 	found := pairs{}
 	for _, one := range [][2]string{
-		{"throttle.top", itoa(c.top)}, {"throttle.aliases", c.aliases}, {"port", c.port()}, {"databases", itoa(databases)}, {"maxmemory", "0"},
+		{"throttle.top", itoa(c.top)}, {"throttle.max-waiting", itoa(c.maxWaiting)}, {"throttle.aliases", c.aliases}, {"port", c.port()}, {"databases", itoa(databases)}, {"maxmemory", "0"},
 		{"save", ""}, {"appendonly", "no"}, {"cluster-enabled", "no"}, {"notify-keyspace-events", ""},
 	} {
 		for _, pattern := range c.words[2:] {
@@ -194,23 +197,28 @@ func (c *call) getConfig() {
 }
 
 func (c *call) setConfig(name, value string) {
-	if name != "throttle.top" {
-		c.fail("ERR throttle-dev has no configuration '" + name + "' to set, only throttle.top")
+	settings := map[string]struct {
+		least, most int
+		set         func(int)
+	}{
+		"throttle.top":         {0, top.MaxEntries, c.resizeTop},
+		"throttle.max-waiting": {waitingByMemory, maxMaxWaiting, c.setMaxWaiting},
+	}
+	setting, ok := settings[name]
+	if !ok {
+		c.fail("ERR throttle-dev has no configuration '" + name + "' to set, only throttle.top and throttle.max-waiting")
 		return
 	}
-	keys, ok := 0, value == "0"
-	if !ok {
-		keys, ok = words.ParseCount([]byte(value), top.MaxEntries)
-	}
-	if !ok {
-		wrong := "argument must be between 0 and " + itoa(top.MaxEntries) + " inclusive"
+	n, err := strconv.Atoi(value)
+	if err != nil || strconv.Itoa(n) != value || n < setting.least || n > setting.most {
+		wrong := "argument must be between " + itoa(setting.least) + " and " + itoa(setting.most) + " inclusive"
 		if _, err := strconv.ParseInt(value, 10, 64); err != nil {
 			wrong = "argument couldn't be parsed into an integer"
 		}
-		c.fail("ERR CONFIG SET failed (possibly related to argument 'throttle.top') - " + wrong)
+		c.fail("ERR CONFIG SET failed (possibly related to argument '" + name + "') - " + wrong)
 		return
 	}
-	c.resizeTop(keys)
+	setting.set(n)
 	c.peer.WriteOK()
 }
 
@@ -219,6 +227,27 @@ func checkTop(keys int) error {
 		return fmt.Errorf("--top takes a number from 0 to %d", top.MaxEntries)
 	}
 	return nil
+}
+
+// waitingByMemory is a throttle.max-waiting by which maxmemory decides. There is none here, for which a server takes withoutMaxmemory.
+const (
+	waitingByMemory  = -1
+	withoutMaxmemory = 10_000
+	maxMaxWaiting    = 100_000_000
+)
+
+func checkMaxWaiting(callers int) error {
+	if callers < waitingByMemory || callers > maxMaxWaiting {
+		return fmt.Errorf("--max-waiting takes a number from %d to %d", waitingByMemory, maxMaxWaiting)
+	}
+	return nil
+}
+
+func (s *server) setMaxWaiting(callers int) {
+	s.maxWaiting, s.host.MaxWaiting = callers, callers
+	if callers == waitingByMemory {
+		s.host.MaxWaiting = withoutMaxmemory
+	}
 }
 
 func (s *server) resizeTop(keys int) {

@@ -29,6 +29,7 @@ type options struct {
 	Password      string           `help:"Password that clients have to give." env:"THROTTLE_DEV_PASSWORD"`
 	ProtectedMode string           `help:"Without a password, serve clients of this machine only (yes), or everybody who reaches the port (no)." enum:"yes,no" default:"yes"`
 	Top           int              `help:"How many keys CL.TOP keeps, as the module's configuration throttle.top; 0 turns it off." default:"0"`
+	MaxWaiting    int              `help:"How many callers may wait in line, as the module's configuration throttle.max-waiting; 0 for any number." default:"-1"`
 	Aliases       string           `help:"Other names of CL.THROTTLE to answer to, as the module's configuration throttle.aliases: RL.THROTTLE, GCRA or both, separated by a comma."`
 	Version       kong.VersionFlag `help:"Print the version and exit."`
 }
@@ -40,6 +41,9 @@ func (o *options) Validate() error {
 	}
 	if _, err := command.ParseAliases(o.Aliases); err != nil {
 		return fmt.Errorf("--aliases: %w", err)
+	}
+	if err := checkMaxWaiting(o.MaxWaiting); err != nil {
+		return err
 	}
 	return checkTop(o.Top)
 }
@@ -70,6 +74,7 @@ func run(o options) error {
 		return err
 	}
 	s.resizeTop(o.Top)
+	s.setMaxWaiting(o.MaxWaiting)
 	if err := s.offer(o.Aliases); err != nil {
 		return err
 	}

@@ -39,11 +39,13 @@ type server struct {
 	waiting map[embedded.Waiter]*client
 	blocked []*client
 	timer   *time.Timer
-	inside  *script           // that runs now, or nil
-	faults  int64             // panics that were recovered
-	top     int               // how many keys CL.TOP keeps
-	aliases string            // as they were given
-	used    map[string]*usage // by name in capitals
+	inside  *script // that runs now, or nil
+	faults  int64   // panics that were recovered
+	top     int     // how many keys CL.TOP keeps
+	// maxWaiting is throttle.max-waiting as it was given.
+	maxWaiting int
+	aliases    string            // as they were given
+	used       map[string]*usage // by name in capitals
 
 	// scratch is a client of miniredis that nobody else is: for what a command asks on the way. What it is answered is in scratchReply.
 	scratch      *dev.Peer
@@ -66,6 +68,7 @@ func newServer(listener net.Listener, password string) (*server, error) {
 	}
 	s.store = newStore(s.clock.now())
 	s.host.Store = &s.store
+	s.setMaxWaiting(waitingByMemory)
 	conn, err := s.store.redis.Dial() // which starts it, without a listener
 	if err != nil {
 		return nil, err

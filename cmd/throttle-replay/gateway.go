@@ -134,6 +134,11 @@ func (g *gateway) bindRequest(l logs.Layout) (func(*logs.Record) any, error) {
 		}
 		headers[name] = at
 	}
+	for _, name := range []string{"Origin", "Access-Control-Request-Method"} { // by which preflights are told, if the log has them
+		if at, err := l.Want("header:" + name); err == nil {
+			headers[name] = at
+		}
+	}
 	return func(r *logs.Record) any {
 		text := func(name string) string {
 			at, ok := wanted[name]

@@ -8,6 +8,7 @@ require (
 	github.com/alecthomas/kong v1.17.0
 	github.com/klauspost/compress v1.20.4
 	github.com/stretchr/testify v1.12.1
+	github.com/ulikunitz/xz v0.5.17
 	github.com/valyala/fastjson v1.6.10
 	golang.org/x/term v0.48.0
 	redis-throttle v0.0.0

@@ -30,7 +30,7 @@ import (
 var version = "unreleased"
 
 type options struct {
-	Files []string `arg:"" optional:"" help:"Access logs, also compressed by gzip or zstd. - is standard input." name:"log"`
+	Files []string `arg:"" optional:"" help:"Access logs, also compressed by gzip, zstd, bzip2 or xz. - is standard input." name:"log"`
 
 	Limit []string `help:"A limit as CL.LIMIT takes it, such as 'RATE 10/s BURST 20'. Several are decided together." placeholder:"WORDS" sep:"none"`
 	Set   []string `help:"Limits to compare with others: NAME=WORDS." placeholder:"NAME=WORDS" sep:"none"`
@@ -42,6 +42,7 @@ type options struct {
 	Key          string   `help:"Who is limited: fields in braces. Of IPv6 addresses the network counts, /64 unless you say otherwise." default:"{remote_addr/64}"`
 	TrustedProxy []string `help:"Networks of proxies whose X-Forwarded-For is believed, for the field {client}." placeholder:"NETWORK"`
 	Where        []string `help:"Only requests for which this holds, such as 'path ~ ^/api/'. Several have to hold all." placeholder:"CONDITION" sep:"none"`
+	Known        []string `help:"A group of clients that you know, such as office='remote_addr in 198.51.100.0/24': suggestions spare it, and results say what they deny it." placeholder:"NAME=CONDITION" sep:"none"`
 	Cost         string   `help:"The field that says how many units a request takes, such as bytes/1024. Without it each takes one." placeholder:"FIELD"`
 
 	Format     string        `help:"How the log is written: auto, combined, pattern, json or csv." default:"auto" enum:"auto,combined,pattern,json,csv"`
@@ -65,6 +66,9 @@ type options struct {
 
 	Version kong.VersionFlag `help:"Print the version and exit."`
 }
+
+// mostLate is the longest --late: a month.
+const mostLate = 31 * 24 * time.Hour
 
 // sameSignal is how long further signals are the same Ctrl-C: a terminal interrupts all programs of a job, and npx and the script of the npm
 // package pass it on.
@@ -104,17 +108,39 @@ func run(ctx context.Context, o *options, out, progress *os.File) error {
 			e := json.NewEncoder(w)
 			e.SetIndent("", "  ")
 			return e.Encode(report)
-		}); err != nil || o.JSON == "-" {
+		}); err != nil {
 			return err
+		}
+		if o.JSON == "-" {
+			return lost(report)
 		}
 	}
 	if o.HTML != "" {
-		if err := write(o.HTML, out, func(w io.Writer) error { return page.Write(w, report, zone) }); err != nil || o.HTML == "-" {
+		if err := write(o.HTML, out, func(w io.Writer) error { return page.Write(w, report, zone) }); err != nil {
 			return err
+		}
+		if o.HTML == "-" {
+			return lost(report)
 		}
 	}
 	colors := term.IsTerminal(int(out.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-	return table.Write(out, report, table.Options{Zone: zone, Colors: colors})
+	return errors.Join(table.Write(out, report, table.Options{Zone: zone, Colors: colors}), lost(report))
+}
+
+// mostLost is the share of lines, in percent, that may be left out of a report that is one of the whole log.
+const mostLost = 5
+
+// lost is an error for a log of which much was left out: the report is written, but whoever only looks at the exit status should not rely on
+// it.
+func lost(r *replay.Report) error {
+	n := r.Lines.Late
+	for _, u := range r.Lines.Unreadable {
+		n += u.Count
+	}
+	if n*100 <= r.Lines.All*mostLost {
+		return nil
+	}
+	return fmt.Errorf("%s of %s lines were left out (%s): the numbers are not those of the whole log", table.Number(n), table.Number(r.Lines.All), table.Percent(n, r.Lines.All))
 }
 
 // write writes a file, or to out for "-". A file that could not be written whole is an error.
@@ -142,8 +168,8 @@ func (o *options) read() (asked replay.Options, zone *time.Location, err error) 
 		Log: logs.Options{Format: logs.Format(o.Format), Pattern: o.LogFormat, Time: o.Time, TimeFormat: o.TimeFormat, Columns: o.Columns},
 	}
 	switch {
-	case o.Late < 0 || o.Late > 24*time.Hour:
-		return asked, nil, errors.New("--late takes a length of time from 0s to 24h, such as 1m")
+	case o.Late < 0 || o.Late > mostLate:
+		return asked, nil, errors.New("--late takes a length of time from 0s to 744h, such as 1m")
 	case o.MaxClients < 1000:
 		return asked, nil, errors.New("--max-clients takes a number from 1000 on")
 	case o.Top < 0 || o.Top > 10_000:
@@ -170,6 +196,9 @@ func (o *options) read() (asked replay.Options, zone *time.Location, err error) 
 		return asked, nil, err
 	}
 	if asked.Where, err = fields.ParseWhere(o.Where); err != nil {
+		return asked, nil, err
+	}
+	if asked.Known, err = replay.ParseKnown(o.Known); err != nil {
 		return asked, nil, err
 	}
 	if asked.Cost, err = fields.ParseCost(o.Cost); err != nil {

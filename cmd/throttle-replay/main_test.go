@@ -8,6 +8,8 @@ import (
 	process "os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -95,7 +97,7 @@ func TestMistakesAreToldAndNothingIsRun(t *testing.T) {
 		{[]string{"--where", "path"}, "--where"},
 		{[]string{"--cost", "bytes/0"}, "--cost"},
 		{[]string{"--tz", "Mars/Olympus"}, "--tz"},
-		{[]string{"--late", "25h"}, "--late"},
+		{[]string{"--late", "745h"}, "--late"},
 		{[]string{"--max-clients", "1"}, "--max-clients"},
 		{[]string{"--comma", "ab"}, "--comma"},
 		{[]string{"--trusted-proxy", "here"}, "--trusted-proxy"},
@@ -139,6 +141,23 @@ func TestRulesOfAGatewayAreASetOfTheirOwn(t *testing.T) {
 	assert.Equal(t, int64(80), g.Denied)
 	assert.Equal(t, int64(600-86), g.Unlimited)
 	assert.Equal(t, int64(3), g.DeniedClients)
+}
+
+// Where the log tells which requests are preflights of browsers, the rules of a gateway do not charge them, as the gateway does not.
+func TestPreflightsInALogAreNotCharged(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	for i := range 8 {
+		method, headers := "POST", "{}"
+		if i%2 == 0 {
+			method, headers = "OPTIONS", `{"Origin": ["https://a.example"], "Access-Control-Request-Method": ["POST"]}`
+		}
+		fmt.Fprintf(&log, `{"ts": %d.5, "request": {"remote_ip": "192.0.2.1", "method": %q, "host": "a", "uri": "/", "headers": %s}, "status": 200}`+"\n",
+			1760000400+i, method, headers)
+	}
+	g := replayed(t, log.String(), "--gateway", "testdata/addresses.yaml").Sets[0]
+	assert.Equal(t, int64(4), g.Unlimited)
+	assert.Equal(t, int64(2), g.Denied)
 }
 
 // The table goes to standard output, and JSON to a file beside it.
@@ -193,4 +212,134 @@ func TestASignalReportsWhatWasRead(t *testing.T) {
 	assert.True(t, r.Interrupted)
 	assert.Positive(t, r.Requests)
 	assert.LessOrEqual(t, r.Requests, int64(50_000))
+}
+
+// line is one of an access log.
+func line(at time.Time, client int) string {
+	return fmt.Sprintf("203.0.113.%d - - [%s] \"GET / HTTP/1.1\" 200 1\n", client, at.Format("02/Jan/2006:15:04:05 -0700"))
+}
+
+// A few lines from the future make no others late. Where many lines are left out, the report is written, and the exit status is not 0.
+func TestLinesFromTheFutureAreLoudAndLoseNoOthers(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 11, 2, 8, 0, 0, 0, time.UTC)
+	var lines, newest []string
+	for i := range 10_800 {
+		lines = append(lines, line(start.Add(time.Duration(i)*time.Second), i%9))
+		newest = append(newest, line(start.Add(time.Duration(10_800-i)*time.Second), i%9))
+	}
+	future := slices.Insert(slices.Clone(lines), 300, line(start.Add(time.Hour), 1), line(start.Add(2*time.Hour), 1), line(start.Add(20*time.Hour), 1))
+	r := replayed(t, strings.Join(future, ""))
+	assert.Equal(t, int64(10_803), r.Requests)
+	r = replayed(t, strings.Join(newest, ""), "--late", "24h")
+	assert.Equal(t, int64(10_800), r.Requests)
+	for _, log := range [][]string{append(slices.Clone(lines[5400:]), lines[:5400]...), newest} { // as files in the wrong order
+		r = replayed(t, strings.Join(log, ""))
+		assert.Equal(t, int64(10_800), r.Requests)
+		assert.Positive(t, r.Lines.Chapters)
+		assert.Equal(t, 10_799*time.Second, r.To.Sub(r.From))
+	}
+	late := slices.Clone(lines) // every second line by a clock that is an hour slow
+	for i := 1; i < len(late); i += 2 {
+		late[i] = line(start.Add(time.Duration(i)*time.Second-time.Hour), i%9)
+	}
+	for _, log := range [][]string{late, append(slices.Clone(lines), slices.Repeat([]string{"x\n"}, 1000)...)} {
+		cmd := program("-")
+		cmd.Stdin = strings.NewReader(strings.Join(log, ""))
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		out, err := cmd.Output()
+		assert.Error(t, err)
+		assert.Contains(t, string(out), "Limits to begin with")
+		assert.Regexp(t, `error: [\d,]+ of [\d,]+ lines were left out \([\d.]+ %\)`, stderr.String())
+	}
+}
+
+// What collectors of logs put in front of lines makes no difference to who asked. A log without addresses is refused.
+func TestKeysOfAddressesAreAddresses(t *testing.T) {
+	t.Parallel()
+	in := func(format string) string {
+		var b strings.Builder
+		for i := range 40 {
+			at := time.Date(2026, 8, 16, 8, 39, i, 0, time.UTC)
+			text := strings.TrimSuffix(line(at, i%4), "\n")
+			b.WriteString(strings.NewReplacer("LINE", text, "QUOTED", strings.ReplaceAll(text, `"`, `\"`), "ISO", at.Format(time.RFC3339Nano), "OLD", at.Format(time.Stamp), "N", strconv.Itoa(i)).Replace(format) + "\n")
+		}
+		return b.String()
+	}
+	for _, format := range []string{
+		"LINE", "lb.example.com:80 LINE", "www.example.com LINE", "OLD web1 nginx: LINE", "<190>OLD web1 nginx[12]: LINE", "ISO web1 nginx: LINE", "<190>1 ISO web1 nginx 123 - - LINE",
+		`<190>1 ISO web1 nginx 123 ID47 [a b="c"] LINE`, "ISO stdout F LINE", "web-1  | LINE", "[pod/nginx-abc/nginx] LINE", "access.log.2.gz:LINE", "N:LINE", "access.log:N:LINE",
+		`{"log":"QUOTED\n","stream":"stdout","time":"ISO"}`, `{"log": "QUOTED\n", "time": "ISO"}`, "web-1  | lb.example.com:80 LINE", `ISO stdout F {"time":"ISO","remote_addr":"203.0.113.N"}`,
+	} {
+		r := replayed(t, in(format))
+		assert.Equal(t, int64(40), r.Requests, format)
+		assert.True(t, r.Clients == 4 || strings.Contains(format, "remote_addr"), "%s: %d clients", format, r.Clients)
+		assert.Zero(t, r.Lines.NoAddress)
+	}
+	for _, format := range []string{`"203.0.113.1, 10.0.0.1" LINE`, `{"time":"ISO","msg":"started"}`, `{"time":"ISO","remote_addr":"somebody"}`} {
+		cmd := program("-")
+		cmd.Stdin = strings.NewReader(in(format))
+		out, err := cmd.CombinedOutput()
+		assert.Error(t, err, format)
+		assert.Regexp(t, "40 of 40 requests have no address where --key {remote_addr/64} asks for one: -:1 has |give its --log-format", string(out))
+	}
+	r := replayed(t, in("LINE")+strings.Replace(in("LINE"), "203.0.113.0", "-", 1))
+	assert.Equal(t, int64(1), r.Lines.NoAddress, "a few are left out and counted")
+	assert.Equal(t, int64(79), r.Requests)
+}
+
+// formats are lines of programs, with the option that reads them; most need none. N is one of four clients, SS a second.
+var formats = []struct{ name, head, line, option string }{
+	{name: "CloudFront", head: "#Version: 1.0\n#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status", line: "2026-04-28\t09:59:SS\tLHR50\t165\t203.0.113.N\tGET\td1.cloudfront.net\t/a\t206"},
+	{name: "IIS", head: "#Software: IIS\n#Fields: date time s-ip cs-method cs-uri-stem cs-uri-query cs-username c-ip cs(User-Agent) sc-status", line: "2026-05-01 00:00:SS 10.0.0.4 GET /a - - 203.0.113.N Mozilla/5.0+(X11) 200"},
+	{name: "Tomcat", line: `203.0.113.N - - [15/Sep/2026:09:59:SS +0000] "GET /a HTTP/1.1" 200 7074`},
+	{name: "ALB", line: `h2 2026-12-19T11:22:SS.356787Z app/web/cb87 203.0.113.N:40000 172.16.1.1:443 0.006 0.008 0.000 200 200 498 1485 "GET https://a.example:443/a HTTP/2.0" "Mozilla/5.0" ECDHE TLSv1.2 arn "Root=1"`},
+	{name: "ALB by IPv6", line: `h2 2026-12-19T11:22:SS.356787Z app/web/cb87 2001:db8:1:N:0:0:0:1:40000 - 0.006 0.008 0.000 200 200 498 1485 "GET https://a.example:443/a HTTP/2.0" "Mozilla/5.0" ECDHE TLSv1.2 arn "Root=1"`},
+	{name: "HAProxy", line: `Feb  6 12:14:14 localhost haproxy[14389]: 203.0.113.N:3000 [06/Feb/2026:12:14:SS.655] http-in static/srv1 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 {1wt.eu} {} "GET /a HTTP/1.1"`},
+	{name: "HAProxy without syslog", line: `203.0.113.N:3000 [06/Feb/2026:12:14:SS.655] http-in static/srv1 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 "GET /a HTTP/1.1"`},
+	{name: "Envoy's text", line: `[2026-04-15T20:17:SS.310Z] "GET /a HTTP/2" 204 - 154 0 226 100 "203.0.113.N" "curl" "cc21d9b0" "web" "tcp://10.0.2.1:80"`, option: "--key={x_forwarded_for/64}"},
+	{name: "Cloudflare", line: `{"ClientIP":"203.0.113.N","ClientRequestMethod":"GET","ClientRequestURI":"/a","EdgeResponseStatus":200,"EdgeStartTimestamp":"2026-05-01T00:00:SSZ"}`},
+	{name: "Traefik", line: `{"ClientHost":"203.0.113.N","RequestMethod":"POST","RequestPath":"/a","StartUTC":"2026-11-14T15:00:SS.2Z","time":"2026-11-14T10:00:SS-05:00"}`},
+	{name: "Traefik, common", line: `203.0.113.N - - [15/Sep/2026:09:59:SS +0000] "GET /a HTTP/1.1" 200 474 "-" "-" 178 "x@kubernetescrd" "-" 0ms`},
+	{name: "GCP", line: `{"httpRequest":{"requestMethod":"GET","requestUrl":"https://x/a","status":200,"remoteIp":"203.0.113.N"},"timestamp":"2026-05-01T00:00:SS.123456Z"}`},
+	{name: "pino", line: `{"level":30,"time":17145216SS000,"req":{"method":"GET","url":"/a","remoteAddress":"203.0.113.N"},"res":{"statusCode":200}}`},
+	{name: "no offset", line: `203.0.113.N - - [15/Sep/2026:09:59:SS] "GET /a HTTP/1.1" 200 7 "-" "c"`},
+	{name: "milliseconds", line: `203.0.113.N - - [15/Sep/2026:09:59:SS.123 +0000] "GET /a HTTP/1.1" 200 7 "-" "c"`},
+	{name: "a time of mail", line: `203.0.113.N - - [Tue, 15 Sep 2026 09:59:SS GMT] "GET /a HTTP/1.1" 200 7 "-" "c"`},
+	{name: "a quoted address", line: `"203.0.113.N" - - [15/Sep/2026:09:59:SS +0000] "GET /a HTTP/1.1" 200 7 "-" "c"`},
+	{name: "a time of strftime", line: `203.0.113.N [15/09/2026 09:59:SS] "GET /a HTTP/1.1" 200`, option: `--log-format=%h [%{%d/%m/%Y %T}t] "%r" %>s`},
+	{name: "a log_format as it stands", line: `203.0.113.N|[15/Sep/2026:09:59:SS +0000]|"GET /a HTTP/1.1"|200`, option: "--log-format=log_format main escape=json '$remote_addr|[$time_local]|'\n  '\"$request\"|$status';"},
+	{name: "a LogFormat as it stands", line: `203.0.113.N|[15/Sep/2026:09:59:SS +0000]|"GET /a HTTP/1.1"|200`, option: `--log-format=LogFormat "%h|%t|\"%r\"|%>s" own`},
+	{name: "an array", head: "[", line: `{"ts":17145216SS.5,"remote_addr":"203.0.113.N","uri":"/a","t":12},`},
+	{name: "objects of several lines", line: "{\n  \"t\": 3,\n  \"time\": \"2026-05-01T00:00:SSZ\",\n  \"remote_addr\": \"203.0.113.N\",\n  \"uri\": \"/a\"\n}"},
+}
+
+func TestFormatsThatPeopleHaveAreRead(t *testing.T) {
+	t.Parallel()
+	for _, f := range formats {
+		log := f.head + "\n"
+		for i := range 40 {
+			log += strings.NewReplacer("N", strconv.Itoa(i%4), "SS", fmt.Sprintf("%02d", i)).Replace(strings.ReplaceAll(f.line, "ECDHE", "x")) + "\n"
+		}
+		var args []string
+		if f.option != "" {
+			args = append(args, f.option)
+		}
+		if strings.Contains(f.line, "/a") {
+			args = append(args, "--where", "path = /a")
+		}
+		r := replayed(t, strings.TrimPrefix(log, "\n"), args...)
+		assert.Equal(t, int64(40), r.Requests, f.name)
+		assert.Equal(t, int64(4), r.Clients, f.name)
+		assert.Equal(t, 39*time.Second, r.To.Sub(r.From), f.name)
+		assert.GreaterOrEqual(t, r.From.Year(), 2014, f.name)
+	}
+	for text, want := range map[string]string{"\xfd7zXZ\x00": "unexpected EOF", "\xff\xfea\x00": "iconv", "a b c\n": "give its --log-format"} {
+		cmd := program("-")
+		cmd.Stdin = strings.NewReader(text)
+		out, err := cmd.CombinedOutput()
+		assert.Error(t, err)
+		assert.Contains(t, string(out), want)
+	}
 }

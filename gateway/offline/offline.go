@@ -122,13 +122,7 @@ func (d *Domain) DecideRequest(nowNs int64, q *http.Request) (Outcome, error) {
 	if d.domain.Routes == nil {
 		return Outcome{}, fmt.Errorf("the domain %q has no routes", d.Name)
 	}
-	var asks []decide.Ask
-	for _, route := range d.domain.Routes.Of(q) {
-		for _, entries := range route.Descriptors(q) {
-			asks = append(asks, decide.Ask{Match: d.domain.Match(entries), Hits: route.Cost})
-		}
-	}
-	return d.decide(nowNs, asks)
+	return d.decide(nowNs, decide.AsksOf(d.domain, q))
 }
 
 // DecideDescriptors decides a request with descriptors, as the Rate Limit Service does.

@@ -12,8 +12,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	_ "time/tzdata" // the image has no files
@@ -78,6 +81,7 @@ func run(args []string, out io.Writer) error {
 	signal.Notify(again, syscall.SIGHUP)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once, whatever is under way
 	return serve(ctx, s, args, again)
 }
 
@@ -94,5 +98,16 @@ func check(paths []string, out io.Writer) error {
 		return errors.New(strings.Join(c.Doubts, "\n"))
 	}
 	fmt.Fprintf(out, "ok: %d domains\n", len(c.Domains))
+	fields := map[string]bool{}
+	for _, d := range c.Domains {
+		if d.Routes != nil {
+			for _, name := range d.Routes.Headers {
+				fields[http.CanonicalHeaderKey(name)] = true
+			}
+		}
+	}
+	if len(fields) > 0 {
+		fmt.Fprintln(out, "header fields that routes read, which the proxy has to pass on:", strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
+	}
 	return nil
 }

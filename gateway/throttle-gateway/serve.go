@@ -11,6 +11,8 @@ import (
 	"net/http/pprof"
 	"os"
 	"strconv"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -45,8 +47,13 @@ type gateway struct {
 	grpc    *grpc.Server
 	web     *http.Server
 	extra   []*http.Server // not for proxies
-	failed  chan error     // of a server that ended
-	probed  chan struct{}  // closed when Redis was asked for the first time
+
+	certificates settings.Certificates
+
+	failed chan error    // of a server that ended
+	probed chan struct{} // closed when Redis was asked for the first time
+
+	draining atomic.Bool // the process is about to stop, and serves on
 
 	running context.Context // until the process stops
 	stop    context.CancelFunc
@@ -91,11 +98,38 @@ func serve(ctx context.Context, s *settings.Settings, paths []string, again <-ch
 	}
 	go g.watchRedis()
 	go g.watchHealth()
+	go g.certificates.Watch(g.running)
 	select {
 	case err = <-g.failed:
 	case <-ctx.Done():
+		err = g.drain()
 	}
 	return errors.Join(err, g.end())
+}
+
+// drain lets proxies know by the health that the process is about to stop, and serves on until they have gone elsewhere.
+func (g *gateway) drain() error {
+	if g.s.ShutdownDelay == 0 {
+		return nil
+	}
+	slog.Info("draining", "for", g.s.ShutdownDelay)
+	g.draining.Store(true)
+	select {
+	case err := <-g.failed:
+		return err
+	case <-time.After(g.s.ShutdownDelay):
+		return nil
+	}
+}
+
+// closing asks clients to open another connection, which may lead to another process, while this one drains.
+func (g *gateway) closing(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if g.draining.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // buildWith is build, in which metrics panic whose labels are those of EXTRA_TAGS.
@@ -111,7 +145,7 @@ func (g *gateway) buildWith(registry prometheus.Registerer) (err error) {
 // build makes what answers.
 func (g *gateway) build(registry prometheus.Registerer) error {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	client, err := g.s.Redis.Client()
+	client, err := g.s.Redis.Client(&g.certificates)
 	if err != nil {
 		return err
 	}
@@ -134,7 +168,7 @@ func (g *gateway) build(registry prometheus.Registerer) error {
 		observers = append(observers, observe)
 		options = append(options, grpc.StatsHandler(otelgrpc.NewServerHandler()))
 	}
-	secure, err := g.s.GrpcTLS()
+	secure, err := g.s.GrpcTLS(&g.certificates)
 	if err != nil {
 		return err
 	}
@@ -151,7 +185,7 @@ func (g *gateway) build(registry prometheus.Registerer) error {
 	if g.s.Tracing.Enabled {
 		handler = traced(handler)
 	}
-	g.web = server(handler)
+	g.web = server(g.closing(handler))
 	g.web.MaxHeaderBytes = g.s.MaxRequestBytes
 	return nil
 }
@@ -229,6 +263,14 @@ func removeSocket(path string) error {
 	case info.Mode().Type() != fs.ModeSocket:
 		return fmt.Errorf("GRPC_UDS=%s: there is something else than a socket, which is not removed", path)
 	}
+	c, err := net.DialTimeout("unix", path, time.Second)
+	switch {
+	case err == nil:
+		_ = c.Close()
+		return fmt.Errorf("GRPC_UDS=%s: another process serves there", path)
+	case !errors.Is(err, syscall.ECONNREFUSED): // it may be too busy to take another connection
+		return fmt.Errorf("GRPC_UDS=%s: another process may serve there: %w", path, err)
+	}
 	return os.Remove(path)
 }
 
@@ -236,7 +278,7 @@ func address(host string, port int) string { return net.JoinHostPort(host, strco
 
 // healthy says whether proxies should come here.
 func (g *gateway) healthy() bool {
-	return g.running.Err() == nil && (!g.s.HealthNeedsConfig || g.service.Loaded()) && (!g.s.HealthNeedsRedis || g.chain.Up())
+	return g.running.Err() == nil && !g.draining.Load() && (!g.s.HealthNeedsConfig || g.service.Loaded()) && (!g.s.HealthNeedsRedis || g.chain.Up())
 }
 
 // startPatience is how long the process waits for Redis before it listens. An outage does not keep it from deciding by redis_down.

@@ -114,7 +114,12 @@ func (k *Key) Bind(l logs.Layout) (*BoundKey, error) {
 }
 
 // BoundKey makes keys of the records of one layout.
-type BoundKey struct{ parts []boundPart }
+type BoundKey struct {
+	parts []boundPart
+	// NoAddress says that the record of the last Append has no address where the key asks for one. Wrong is what it has there instead.
+	NoAddress bool
+	Wrong     []byte
+}
 
 type boundPart struct {
 	text      string
@@ -125,6 +130,7 @@ type boundPart struct {
 
 // Append appends the key of a record to dst. ok is false for a request that lacks a field of it: no limit applies to it.
 func (k *BoundKey) Append(dst []byte, r *logs.Record) (key []byte, ok bool) {
+	k.NoAddress = false
 	for i := range k.parts {
 		p := &k.parts[i]
 		if p.field < 0 {
@@ -132,6 +138,9 @@ func (k *BoundKey) Append(dst []byte, r *logs.Record) (key []byte, ok bool) {
 			continue
 		}
 		value := r.Fields[p.field]
+		if p.address != nil && !isIPv4(value) && !isPeer(value) {
+			k.NoAddress, k.Wrong = true, value
+		}
 		switch {
 		case p.forwarded >= 0:
 			dst = p.address.appendClient(dst, value, r.Fields[p.forwarded])
@@ -191,7 +200,12 @@ func peerOf(value []byte) string {
 	if isMissing(value) || string(value) == "unix:" {
 		return ""
 	}
-	return string(value)
+	return string(logs.WithoutPort(value))
+}
+
+// isPeer reports whether a log says who a peer is: an address, or a Unix socket.
+func isPeer(value []byte) bool {
+	return len(value) > 0 && (value[0] == '@' || value[0] == '/') || string(value) == "unix:" || logs.IsAddress(value)
 }
 
 // isIPv4 reports whether a text is an IPv4 address as netip writes it.

@@ -42,6 +42,14 @@ func ParseWhere(texts []string) (all Where, err error) {
 	return all, nil
 }
 
+// Texts are the conditions as they were written.
+func (w Where) Texts() (all []string) {
+	for _, c := range w {
+		all = append(all, c.text)
+	}
+	return all
+}
+
 func parseCondition(text string) (condition, error) {
 	m := comparison.FindStringSubmatch(text)
 	if m == nil {

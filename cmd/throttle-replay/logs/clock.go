@@ -50,8 +50,8 @@ func (c *clock) read(text []byte) (ns int64, ok bool) {
 		ns, ok = number(text, c.unitNs)
 	case c.format != "":
 		ns, ok = c.byLayout(c.format, string(text))
-	case len(text) >= 26 && text[2] == '/':
-		ns, ok = c.clf(text)
+	case len(text) >= 20 && text[2] == '/' && text[11] == ':':
+		ns, ok = c.clfVariant(text)
 	case len(text) >= 19 && (text[4] == '-' || text[4] == '/'):
 		ns, ok = c.iso(text)
 	case len(text) > 0 && text[0]-'0' <= 9:
@@ -114,6 +114,18 @@ func (c *clock) clf(text []byte) (ns int64, ok bool) {
 		return 0, false
 	}
 	return c.hourNs + (minute*60+second2)*int64(time.Second), true
+}
+
+// clfVariant reads 10/Oct/2026:13:55:36 -0700, and the same without an offset or with milliseconds.
+func (c *clock) clfVariant(text []byte) (ns int64, ok bool) {
+	if len(text) == clfLen && text[20] == ' ' {
+		return c.clf(text)
+	}
+	layout := "02/Jan/2006:15:04:05"
+	if bytes.IndexByte(text, ' ') >= 0 {
+		layout += " -0700"
+	}
+	return c.byLayout(layout, string(text)) // package time takes a fraction behind seconds
 }
 
 // clfHour reads the day, the hour and the offset.

@@ -12,9 +12,13 @@ type object struct {
 	clock  clock
 	parser fastjson.Parser
 	times  []place
+	named  bool      // by the user
 	wants  [][]place // of each field that is wanted: where it may be
 	room   []byte    // for values that are no views of the line
 }
+
+// earliestNs is 1990: a number that is an earlier time is a duration, or a number of something else.
+const earliestNs = 631_152_000e9
 
 // place is where a value is in an object.
 type place struct {
@@ -32,7 +36,7 @@ func placeOf(s source) place {
 }
 
 func newJSON(o Options, c clock) Layout {
-	l := &object{clock: c}
+	l := &object{clock: c, named: o.Time != ""}
 	names := times
 	if o.Time != "" {
 		names = []string{o.Time}
@@ -64,14 +68,19 @@ func (l *object) Parse(line []byte, r *Record) error {
 		if isMissing(text) {
 			continue
 		}
-		if ns, ok := l.clock.read(text); ok {
+		if ns, ok := l.clock.read(text); ok && ns < earliestNs && !l.named {
+			r.TimeNs, problem = ns, "" // unless another field has a time of ours
+			continue
+		} else if ok {
 			r.TimeNs, problem = ns, ""
 			if i > 0 { // lines that follow will have it there, too
 				l.times[0], l.times[i] = l.times[i], l.times[0]
 			}
 			break
 		}
-		problem = BadTime
+		if problem != "" {
+			problem = BadTime
+		}
 	}
 	if problem != "" {
 		return problem

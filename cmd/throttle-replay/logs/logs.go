@@ -5,6 +5,7 @@
 package logs
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -87,8 +88,29 @@ func New(o Options, start []byte) (Layout, error) {
 	if o.Pattern != "" && (o.Format == "" || o.Format == Auto) {
 		o.Format = Pattern
 	}
+	if (o.Format == "" || o.Format == Auto) && isW3C(start) {
+		return newW3C(clock, start), nil
+	}
 	if o.Format == "" || o.Format == Auto {
-		if o.Format = detect(start, clock); o.Format == "" {
+		o.Format = detect(start, clock)
+		if o.Format == "" || o.Format == Combined && !hasAddresses(start, clock) || isDocker(start) {
+			if strip, inner := stripperOf(start, clock, deepest); strip != nil {
+				o.Format = inner
+				if inner == Pattern {
+					stripped := stripAll(start, strip)
+					o.Pattern = knownOf(stripped, clock)
+				}
+				l, err := New(o, nil)
+				if err != nil {
+					return nil, err
+				}
+				return &prefixed{l, strip}, nil
+			}
+		}
+		if o.Format == Pattern {
+			o.Pattern = knownOf(start, clock)
+		}
+		if o.Format == "" {
 			return nil, ErrUnknown
 		}
 	}
@@ -105,6 +127,12 @@ func New(o Options, start []byte) (Layout, error) {
 	return nil, fmt.Errorf("there is no format %q: expected auto, combined, pattern, json or csv", o.Format)
 }
 
+// isDocker reports whether a log is one of Docker's driver json-file, whose lines have those of the log within.
+func isDocker(start []byte) bool {
+	rest, ok := bytes.CutPrefix(start, []byte(`{"log":`))
+	return ok && bytes.HasPrefix(bytes.TrimLeft(rest, " "), []byte(`"`))
+}
+
 // detect tells formats apart by the first lines that say anything.
 func detect(start []byte, c clock) Format {
 	if _, ok := headOf(start); ok {
@@ -116,9 +144,12 @@ func detect(start []byte, c clock) Format {
 		switch {
 		case strings.HasPrefix(line, "{"):
 			return JSON
-		case newCombined(c).Parse([]byte(line), &r) == nil:
+		case !strings.HasPrefix(line, `"`) && newCombined(c).Parse([]byte(line), &r) == nil:
 			return Combined
 		}
+	}
+	if knownOf(start, c) != "" {
+		return Pattern
 	}
 	return ""
 }

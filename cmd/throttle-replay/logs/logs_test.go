@@ -17,6 +17,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"github.com/ulikunitz/xz"
 
 	"redis-throttle/cmd/throttle-replay/logs"
 )
@@ -394,11 +395,21 @@ func TestLogsAreDecompressedWhateverTheyAreCalled(t *testing.T) {
 		require.NoError(t, w.Close())
 		return b.Bytes()
 	}
+	xzipped := func(part string) []byte {
+		var b bytes.Buffer
+		w, err := xz.NewWriter(&b)
+		require.NoError(t, err)
+		_, err = w.Write([]byte(part))
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
+		return b.Bytes()
+	}
 	encoder, err := zstd.NewWriter(nil)
 	require.NoError(t, err)
 	half := len(text) / 32 * 16
 	for name, content := range map[string][]byte{
 		"plain": []byte(text), "gzip": zipped(text), "two members": append(zipped(text[:half]), zipped(text[half:])...), "zstd": encoder.EncodeAll([]byte(text), nil),
+		"xz": xzipped(text), "two streams": append(xzipped(text[:half]), xzipped(text[half:])...),
 	} {
 		path := filepath.Join(t.TempDir(), "access.log")
 		require.NoError(t, os.WriteFile(path, content, 0o644))

@@ -44,17 +44,17 @@ type source struct {
 var sources = map[string][]source{
 	"remote_addr": {{"remote_addr", whole}, {"h", whole}, {"a", whole}, {"request.remote_ip", whole}, {"request.remote_addr", whole}, {"downstream_remote_address_without_port", whole},
 		{"downstream_direct_remote_address_without_port", whole}, {"downstream_remote_address", whole}, {"downstream_direct_remote_address", whole}, {"remote_ip", whole}, {"client_ip", whole},
-		{"remote_address", whole}, {"client", whole}, {"ip", whole}, {"client_addr", whole}, {"ClientHost", whole}},
+		{"remote_address", whole}, {"client", whole}, {"ip", whole}, {"client_addr", whole}, {"ClientHost", whole}, {"ClientIP", whole}, {"httpRequest.remoteIp", whole}, {"req.remoteAddress", whole}, {"c-ip", whole}},
 	"remote_user": {{"remote_user", whole}, {"u", whole}, {"user_id", whole}, {"user", whole}, {"ClientUsername", whole}},
-	"method": {{"method", whole}, {"request_method", whole}, {"m", whole}, {"request.method", whole}, {":method", whole}, {"http_method", whole}, {"RequestMethod", whole},
+	"method": {{"method", whole}, {"request_method", whole}, {"m", whole}, {"request.method", whole}, {":method", whole}, {"http_method", whole}, {"RequestMethod", whole}, {"ClientRequestMethod", whole}, {"httpRequest.requestMethod", whole}, {"req.method", whole}, {"cs-method", whole},
 		{"request", method}, {"r", method}},
 	"uri": {{"request_uri", whole}, {"request", uri}, {"r", uri}, {"uri", whole}, {"request.uri", whole}, {"x_envoy_original_path", whole}, {":path", whole}, {"path", whole}, {"url", whole}, {"target", whole},
-		{"RequestPath", whole}, {"U", whole}},
+		{"RequestPath", whole}, {"ClientRequestURI", whole}, {"httpRequest.requestUrl", whole}, {"req.url", whole}, {"cs-uri-stem", whole}, {"U", whole}},
 	"path": {{"path", beforeQuery}, {"request_uri", beforeQuery}, {"request", path}, {"r", path}, {"uri", beforeQuery}, {"request.uri", beforeQuery}, {"x_envoy_original_path", beforeQuery},
-		{":path", beforeQuery}, {"request_path", beforeQuery}, {"url", beforeQuery}, {"target", beforeQuery}, {"RequestPath", beforeQuery}, {"U", whole}},
+		{":path", beforeQuery}, {"request_path", beforeQuery}, {"url", beforeQuery}, {"target", beforeQuery}, {"RequestPath", beforeQuery}, {"ClientRequestURI", beforeQuery}, {"httpRequest.requestUrl", beforeQuery}, {"req.url", beforeQuery}, {"cs-uri-stem", beforeQuery}, {"U", whole}},
 	"protocol": {{"protocol", whole}, {"server_protocol", whole}, {"H", whole}, {"request.proto", whole}, {"proto", whole}, {"RequestProtocol", whole}, {"request", protocol}, {"r", protocol}},
-	"host":     {{"host", whole}, {"http_host", whole}, {"server_name", whole}, {"v", whole}, {"V", whole}, {"request.host", whole}, {"authority", whole}, {":authority", whole}, {"RequestHost", whole}},
-	"status":   {{"status", whole}, {">s", whole}, {"s", whole}, {"response_code", whole}, {"status_code", whole}, {"code", whole}, {"DownstreamStatus", whole}},
+	"host":     {{"host", whole}, {"http_host", whole}, {"server_name", whole}, {"v", whole}, {"V", whole}, {"request.host", whole}, {"authority", whole}, {":authority", whole}, {"RequestHost", whole}, {"ClientRequestHost", whole}, {"cs-host", whole}, {"cs(Host)", whole}},
+	"status":   {{"status", whole}, {">s", whole}, {"s", whole}, {"response_code", whole}, {"status_code", whole}, {"code", whole}, {"DownstreamStatus", whole}, {"EdgeResponseStatus", whole}, {"httpRequest.status", whole}, {"res.statusCode", whole}, {"sc-status", whole}},
 	"bytes": {{"body_bytes_sent", whole}, {"bytes_sent", whole}, {"b", whole}, {"B", whole}, {"O", whole}, {"size", whole}, {"bytes", whole}, {"response_size", whole},
 		{"DownstreamContentSize", whole}},
 	"referer":         {{"http_referer", whole}, {"{Referer}i", whole}, {"request.headers.Referer", whole}, {"referer", whole}, {"referrer", whole}},
@@ -64,7 +64,7 @@ var sources = map[string][]source{
 }
 
 // times are where a log may say when a request came, the finest first.
-var times = []string{"msec", "{usec}t", "{msec}t", "{sec}t", "time_iso8601", "time_local", "t", "start_time", "StartUTC", "ts", "time", "timestamp", "@timestamp", "datetime", "date"}
+var times = []string{"msec", "{usec}t", "{msec}t", "{sec}t", "time_iso8601", "time_local", "start_time", "StartUTC", "EdgeStartTimestamp", "time", "timestamp", "@timestamp", "datetime", "ts", "t", "date"}
 
 // sourcesOf are where the value of a field may be, which has one of the names above or one of the log's own.
 func sourcesOf(name string) []source {

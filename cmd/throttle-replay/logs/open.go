@@ -2,6 +2,7 @@ package logs
 
 import (
 	"bytes"
+	"compress/bzip2"
 	"context"
 	"errors"
 	"fmt"
@@ -11,12 +12,13 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+	"github.com/ulikunitz/xz"
 )
 
 // Stdin is the path of standard input.
 const Stdin = "-"
 
-// File is a log that is read, decompressed if it begins as gzip and zstd do.
+// File is a log that is read, decompressed if it begins as gzip, zstd, bzip2 and xz do.
 type File struct {
 	Path string
 	// Size is its length in bytes as it lies there, 0 if that is not known.
@@ -83,6 +85,16 @@ func (f *File) decompress(ctx context.Context, raw io.Reader) error {
 		}
 		f.unzip = unzip
 		f.decompressed(ctx, unzip)
+	case bytes.Equal(magic[:min(n, 3)], []byte("BZh")):
+		f.decompressed(ctx, bzip2.NewReader(whole))
+	case bytes.Equal(magic[:n], []byte{0xfd, '7', 'z', 'X'}):
+		unzip, err := xz.NewReader(whole)
+		if err != nil {
+			return err
+		}
+		f.decompressed(ctx, unzip)
+	case n >= 2 && (magic[0] == 0xff && magic[1] == 0xfe || magic[0] == 0xfe && magic[1] == 0xff):
+		return errors.New("written in UTF-16, which has to be undone first: iconv -f utf-16 -t utf-8 FILE | throttle-replay -")
 	default:
 		f.out = whole
 	}

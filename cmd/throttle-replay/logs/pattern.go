@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // pattern is a log_format of nginx or a LogFormat of Apache: texts and variables by turns. A variable ends where the text behind it begins.
@@ -36,7 +37,7 @@ func newPattern(o Options, c clock) (Layout, error) {
 	if o.Pattern == "" {
 		return nil, errors.New("format pattern needs --log-format, such as '$remote_addr [$time_local] \"$request\" $status'")
 	}
-	if err := l.compile(o.Pattern); err != nil {
+	if err := l.compile(pasted(o.Pattern)); err != nil {
 		return nil, fmt.Errorf("--log-format: %w", err)
 	}
 	l.raw = make([][]byte, len(l.names))
@@ -49,11 +50,19 @@ func newPattern(o Options, c clock) (Layout, error) {
 			break
 		}
 	}
+	for i, name := range l.names {
+		if _, ok := strftimeOf(name); ok && l.time < 0 {
+			l.time = i
+		}
+	}
 	if l.time < 0 {
 		if o.Time != "" {
 			return nil, fmt.Errorf("--time: the log format has no %q: it has %s", o.Time, list(l.names))
 		}
 		return nil, errors.New("the log format says no time: expected $time_local, $time_iso8601, $msec or %t, or name it with --time")
+	}
+	if format, ok := strftimeOf(l.names[l.time]); ok && l.clock.format == "" && l.clock.unitNs == 0 {
+		l.clock.format, _ = layoutOf(format)
 	}
 	if l.clock.format == "" && l.names[l.time] == "{usec}t" {
 		l.clock.unitNs = 1e3
@@ -147,7 +156,9 @@ func apacheVariable(text string) (before, name, after string, err error) {
 		}
 		name = after[:end]
 		if strings.HasSuffix(name, "t") && name != "{usec}t" && name != "{msec}t" && name != "{sec}t" {
-			return "", "", "", fmt.Errorf("%%%s: expected %%t, %%{sec}t, %%{msec}t or %%{usec}t", name)
+			if format, ok := strftimeOf(name); !ok || !isLayout(format) {
+				return "", "", "", fmt.Errorf("%%%s: expected %%t, %%{sec}t, %%{msec}t, %%{usec}t, or a whole time such as %%{%%d/%%b/%%Y %%T}t", name)
+			}
 		}
 		return before, name, after[end:], nil
 	}
@@ -159,6 +170,22 @@ func apacheVariable(text string) (before, name, after string, err error) {
 		return "", "", "", errors.New("% without a letter")
 	}
 	return before, after[:end], after[end:], nil
+}
+
+// strftimeOf returns the format of a directive like %{%d/%m/%Y %T}t.
+func strftimeOf(name string) (format string, ok bool) {
+	format, ok = strings.CutSuffix(name, "}t")
+	return strings.TrimPrefix(format, "{"), ok && strings.Contains(format, "%")
+}
+
+// isLayout reports whether a format of strftime says a whole instant.
+func isLayout(format string) bool {
+	layout, ok := layoutOf(format)
+	if !ok {
+		return false
+	}
+	_, err := newClock(Options{Zone: time.UTC, TimeFormat: layout})
+	return err == nil
 }
 
 // unescapeApache turns a LogFormat as it stands in a file into what it means.

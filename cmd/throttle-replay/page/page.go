@@ -72,6 +72,8 @@ type content struct {
 	Timelines   []timeline
 	Total       timeline
 	Policy      string
+	Standing    string // of the clients that stand out
+	Advice      string // about the suggestion to begin with
 	Style       template.CSS
 	Script      template.JS
 	Data        data
@@ -87,6 +89,7 @@ type notice struct {
 type suggestion struct {
 	Point, Share int
 	Spares       string
+	Notes        []string
 	Result       replay.Result
 }
 
@@ -105,7 +108,7 @@ type data struct {
 
 func newContent(r *replay.Report, zone *time.Location) *content {
 	c := &content{
-		Report: r, Title: titleOf(r.Files), HasRequests: len(r.Curve.Points) > 0, Snippets: Snippets, Style: template.CSS(style), Script: template.JS(script),
+		Report: r, Title: titleOf(r.Files), HasRequests: len(r.Curve.Points) > 0, Snippets: snippetsOf(r), Style: template.CSS(style), Script: template.JS(script),
 		Policy: "default-src 'none'; base-uri 'none'; form-action 'none'; style-src '" + hashOf(style) + "'; script-src '" + hashOf(script) + "'",
 	}
 	c.notices()
@@ -113,22 +116,28 @@ func newContent(r *replay.Report, zone *time.Location) *content {
 		if i == len(r.Curve.Shares)-1 {
 			share = "all"
 		}
+		if share == replay.Ordinary {
+			share = "all ordinary"
+		}
 		c.Shares = append(c.Shares, share)
 	}
 	for _, s := range r.Suggestions {
-		one := suggestion{Point: s.Point, Share: slices.Index(r.Curve.Shares, s.Share), Spares: "spares " + s.Share + " of clients", Result: s.Result}
-		if one.Share == len(c.Shares)-1 {
-			one.Spares = "spares all clients"
-		}
+		one := suggestion{Point: s.Point, Share: slices.Index(r.Curve.Shares, s.Share), Spares: table.Spares(r, &s), Notes: table.Details(&s.Result), Result: s.Result}
 		c.Suggestions = append(c.Suggestions, one)
 	}
+	c.Standing = table.Standing(r)
 	c.Total = newTimeline(r, nil, zone)
 	for i := range r.Sets {
 		c.Timelines = append(c.Timelines, newTimeline(r, &r.Sets[i], zone))
 	}
-	c.Data = data{Points: r.Curve.Points, Shares: r.Curve.Shares, Requests: r.Requests, Clients: r.Clients, Snippets: Snippets}
+	c.Data = data{Points: r.Curve.Points, Shares: r.Curve.Shares, Requests: r.Requests, Clients: r.Clients, Snippets: c.Snippets}
+	c.Advice = table.NothingToCopy
 	if len(c.Suggestions) > 0 {
-		first := c.Suggestions[min(1, len(c.Suggestions)-1)]
+		copied := table.Copied(r)
+		if copied >= 0 {
+			c.Advice = table.WhatItDoes(r, &r.Suggestions[copied])
+		}
+		first := c.Suggestions[max(copied, 0)]
 		c.Data.Suggested.Point, c.Data.Suggested.Share = first.Point, first.Share
 	}
 	return c

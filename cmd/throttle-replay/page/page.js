@@ -32,7 +32,7 @@ let scale
 const draw = () => {
   const width = Math.max(chart.clientWidth, 260)
   const height = width < 520 ? 280 : 380
-  const margin = { left: 46, right: 66, top: 14, bottom: 44 }
+  const margin = { left: 46, right: data.shares.some((s) => s.length > 6) ? 104 : 66, top: 14, bottom: 44 }
   const logs = points.map((p) => Math.log(p.perSecond))
   const [x0, x1] = [logs[0], Math.max(logs.at(-1), logs[0] + 1e-9)]
   const highest = Math.max(...points.map((p) => Math.max(...p.bursts)), 10)
@@ -117,7 +117,7 @@ const show = () => {
   const bold = document.createElement('b')
   bold.textContent = words
   said.replaceChildren(bold, denied === 0
-    ? ' would have denied nobody anything.'
+    ? ' would have denied nobody anything: it may be the rate of somebody who should be denied.'
     : ` would have denied ${number(denied)} requests (${percent(denied, data.requests)}) of ${number(p.clients[state.share])} clients (${percent(p.clients[state.share], data.clients)}).`)
   get('snippet').textContent = fill(data.snippets[state.snippet].text)
   document.querySelectorAll('.suggested button').forEach((button) => {
@@ -210,3 +210,9 @@ state.point = first.point
 state.share = first.share
 open(0)
 new ResizeObserver(draw).observe(chart)
+
+// A table that is wider than its place says so in words, too: on a phone nobody sees a bar.
+const cue = () => document.querySelectorAll('.scroll').forEach((box) => box.classList.toggle('more', box.scrollWidth > box.clientWidth + 1))
+new ResizeObserver(cue).observe(document.documentElement)
+document.querySelectorAll('details').forEach((details) => details.addEventListener('toggle', cue))
+cue()

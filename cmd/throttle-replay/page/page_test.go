@@ -25,7 +25,7 @@ func report() *replay.Report {
 		Version: "9.9.9", Files: []string{"/var/log/nginx/access.log"}, Key: "{remote_addr/64}", Requests: 12_000, Units: 12_000, Clients: 34, From: at, To: at.Add(time.Hour), ResolutionNs: 1e6,
 		Time: replay.Series{Start: at, WidthNs: 1800e9, Requests: []int64{11_000, 1000}}, Peaks: []replay.Peak{{Period: "hour", Max: 4, Client: "a", At: at}}, Top: []replay.Client{{Name: "a"}},
 		Sets: []replay.Result{result}, Kinds: []replay.Result{result}, Curve: replay.Curve{Shares: []string{"50 %", "all"}, Points: []replay.CurvePoint{point}},
-		Suggestions: []replay.Suggestion{{Share: "all", Point: 0, Result: result}},
+		Suggestions: []replay.Suggestion{{Share: "all", Point: 0, Copy: true, Result: result}},
 	}
 }
 
@@ -62,7 +62,7 @@ func TestTablesSayEverythingWithoutAScript(t *testing.T) {
 	text, _, _ = strings.Cut(text, "<script type=")
 	for _, want := range []string{
 		"<title>Limits for access.log</title>", "throttle-replay 9.9.9", "2026-10-24 23:30:00 CEST", "<noscript>", ">3/s</th><td>2</td><td>0.82 %</td><td>5,000</td><td>0 %</td>",
-		"RATE 3/s BURST 2", "spares all clients", "0.82 % of the requests, of 7 in 34 clients", "11,000 requests, 99 denied",
+		"RATE 3/s BURST 2", "spares all", "0.82 % of the requests, of 7 in 34 clients", "11,000 requests, 99 denied",
 	} {
 		assert.Contains(t, text, want)
 	}

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -53,6 +54,7 @@ type first struct {
 	fullest                  [len(periodsNs)]topClient
 	fullestAtNs              [len(periodsNs)]int64
 	mostUnits                int64 // of a client
+	measures                 [measureCount]counts
 	top                      topClients
 	trials                   []*trial
 }
@@ -131,6 +133,9 @@ func (r *run) lookFirst(s *series) (*first, error) {
 		}
 		for _, t := range f.trials {
 			t.end(i, c)
+			if r.outliers.has(c) {
+				t.tally.outliersDenied += t.denied * weight
+			}
 		}
 		f.note(i, c, &p, weight)
 		return nil
@@ -150,6 +155,10 @@ func (f *first) note(i uint32, c *client, p *peaks, weight int64) {
 	f.requests += c.lines * weight
 	f.units += c.units * weight
 	f.mostUnits = max(f.mostUnits, c.units)
+	c.perMinute, c.perHour = uint32(min(p[1].most, math.MaxUint32)), uint32(min(p[2].most, math.MaxUint32))
+	for j, n := range c.measures() {
+		f.measures[j].add(n, weight)
+	}
 	entry := topClient{client: i, id: c.id, lines: c.lines}
 	for j := range p {
 		entry.peaks[j] = p[j].most
@@ -177,6 +186,9 @@ func (f *first) merge(o *first) {
 	for i := range f.series {
 		f.series[i] += o.series[i]
 	}
+	for i := range f.measures {
+		f.measures[i].merge(&o.measures[i])
+	}
 	for i := range f.peaks {
 		f.peaks[i].merge(&o.peaks[i])
 		f.contend(i, o.fullest[i], o.fullestAtNs[i])
@@ -190,7 +202,7 @@ func (f *first) merge(o *first) {
 }
 
 // curve returns the points of the curve, with what each burst denies.
-func (r *run) curve(chosen []rate) ([]point, error) {
+func (r *run) curve(chosen []rate, columns []column, o *outliers) ([]point, error) {
 	type part struct {
 		points   []point
 		backlogs []backlog
@@ -205,8 +217,13 @@ func (r *run) curve(chosen []rate) ([]point, error) {
 	err := r.clients.everyClient(func(worker int, h *history, _ uint32, c *client, weight int64) error {
 		points, backlogs := parts[worker].points, parts[worker].backlogs
 		err := h.backlogs(c, chosen, backlogs)
+		isOrdinary := !o.has(c)
 		for j := range backlogs {
-			points[j].needs.add(backlogs[j].need(chosen[j].emissionNs), weight)
+			need := backlogs[j].need(chosen[j].emissionNs)
+			points[j].needs.add(need, weight)
+			if isOrdinary {
+				points[j].ordinary = max(points[j].ordinary, need)
+			}
 		}
 		return err
 	})
@@ -217,10 +234,11 @@ func (r *run) curve(chosen []rate) ([]point, error) {
 	for _, part := range parts[1:] {
 		for j := range points {
 			points[j].needs.merge(&part.points[j].needs)
+			points[j].ordinary = max(points[j].ordinary, part.points[j].ordinary)
 		}
 	}
 	for j := range points {
-		points[j].finish()
+		points[j].finish(columns)
 	}
 	return points, r.tryPoints(points, chosen)
 }

@@ -15,9 +15,17 @@ type client struct {
 	lastNs int64
 	blocks int64 // where its last block is, noBlock without one
 
+	agents             uint64 // a bit for each of its user agents, by their hashes
+	network            uint32 // of its address, 0 for none
+	perMinute, perHour uint32 // units in its fullest minute and hour, once all clients were looked at
+	groups             uint16 // that it belongs to, as bits
+
 	encoded []byte
 	held    uint8 // requests in encoded
 	regular bool  // was not known when the sketch had counted enough of its requests
+
+	isEarlier bool // the first request in encoded came before the last one that is in no block
+	isMixed   bool // its requests are of several chapters
 }
 
 // nobody is the index of no client.
@@ -98,7 +106,7 @@ func (t *clients) add(hash, id uint64, key []byte) uint32 {
 		t.count++
 	}
 	t.index[hash] = i
-	*t.at(i) = client{id: id, blocks: noBlock}
+	*t.at(i) = client{id: id, blocks: noBlock, network: networkOf(key)}
 	if t.keepKeys {
 		t.keys[i] = string(key)
 	}
@@ -168,9 +176,15 @@ func (t *clients) isDoubtful(c *client) bool {
 // isDropped reports whether thin dropped a client. Its place is used again by the next add.
 func (t *clients) isDropped(i uint32) bool { return t.at(i).lines < 0 }
 
-// note adds a request. It came after those before.
+// note adds a request. It came after those before, unless a chapter has begun.
 func (t *clients) note(i uint32, nowNs, cost int64) error {
 	c := t.at(i)
+	if c.lines > 0 && nowNs < c.lastNs {
+		if err := t.moveOut(c); err != nil {
+			return err
+		}
+		c.isEarlier, c.isMixed = true, true
+	}
 	c.lines++
 	c.units += cost
 	if c.held == 0 {
@@ -185,8 +199,16 @@ func (t *clients) note(i uint32, nowNs, cost int64) error {
 	if c.held++; c.held < blockEvents {
 		return nil
 	}
-	at, err := t.spool.write(c.blocks, c.baseNs, c.encoded)
-	c.blocks, c.encoded, c.held = at, c.encoded[:0], 0
+	return t.moveOut(c)
+}
+
+// moveOut moves the requests of a client that are in memory to a block.
+func (t *clients) moveOut(c *client) (err error) {
+	if c.held == 0 {
+		return nil
+	}
+	c.blocks, err = t.spool.write(block{before: c.blocks, baseNs: c.baseNs, held: int(c.held), isEarlier: c.isEarlier, encoded: c.encoded})
+	c.encoded, c.held, c.isEarlier = c.encoded[:0], 0, false
 	return err
 }
 
@@ -209,30 +231,42 @@ func (t *clients) history() *history {
 func (h *history) each(c *client, feed func(times, costs []int64)) error {
 	h.blocks = h.blocks[:0]
 	for at := c.blocks; at != noBlock; {
-		before, _, _, err := h.of.spool.read(at, h.room)
+		b, err := h.of.spool.read(at, h.room)
 		if err != nil {
 			return err
 		}
 		h.blocks = append(h.blocks, at)
-		at = before
+		at = b.before
 	}
 	h.times, h.costs = h.times[:0], h.costs[:0]
+	if c.isMixed {
+		return h.merged(c, feed)
+	}
 	for i := len(h.blocks) - 1; i >= 0; i-- {
-		_, baseNs, encoded, err := h.of.spool.read(h.blocks[i], h.room)
+		b, err := h.of.spool.read(h.blocks[i], h.room)
 		if err != nil {
 			return err
 		}
-		h.times, h.costs = decode(encoded, blockEvents, baseNs, h.of.hasCosts, h.times, h.costs)
-		if len(h.times) == historyEvents {
-			feed(h.times, h.costs)
-			h.times, h.costs = h.times[:0], h.costs[:0]
-		}
+		h.times, h.costs = decode(b.encoded, b.held, b.baseNs, h.of.hasCosts, h.times, h.costs)
+		h.feedFull(feed)
 	}
 	h.times, h.costs = decode(c.encoded, int(c.held), c.baseNs, h.of.hasCosts, h.times, h.costs)
+	h.feedRest(feed)
+	return nil
+}
+
+// feedFull hands on what was read if another block may not fit.
+func (h *history) feedFull(feed func(times, costs []int64)) {
+	if len(h.times) > historyEvents-blockEvents {
+		h.feedRest(feed)
+	}
+}
+
+func (h *history) feedRest(feed func(times, costs []int64)) {
 	if len(h.times) > 0 {
 		feed(h.times, h.costs)
 	}
-	return nil
+	h.times, h.costs = h.times[:0], h.costs[:0]
 }
 
 // sketch counts the requests of clients that are not known, in bounded memory: a count-min sketch of two rows. A count may be too high,

@@ -142,27 +142,58 @@ func (b *bucket) feed(times, costs []int64) {
 	b.tat, b.denied = tat, denied
 }
 
-// curveShares are the shares of clients that a curve shows.
-var curveShares = []struct {
+// column is a line of a curve: the clients that a burst spares.
+type column struct {
 	name string
 	share
-}{{"50 %", share{50, 100}}, {"90 %", share{90, 100}}, {"99 %", share{99, 100}}, {"99.9 %", share{999, 1000}}, {"all", share{1, 1}}}
+	isOrdinary  bool // all that do not stand out
+	isSuggested bool
+}
 
-const shareOf99, shareOf999 = 2, 3 // in curveShares
+// fewClients is how many make a share of 99.9 % none that leaves a client out.
+const fewClients = 1000
+
+// columnsOf are the columns of a curve. Of few clients, a share leaves nobody out, so the largest one, two and five are left out instead: the
+// largest may be who should be limited.
+func columnsOf(clients, outliers int64) (all []column) {
+	all = append(all, column{name: "50 %", share: share{50, 100}})
+	if clients >= fewClients {
+		all = append(all, column{name: "90 %", share: share{90, 100}}, column{name: "99 %", share: share{99, 100}, isSuggested: true},
+			column{name: "99.9 %", share: share{999, 1000}, isSuggested: true})
+	} else {
+		for _, n := range []int64{5, 2, 1} {
+			if 2*n < clients && n != outliers {
+				all = append(all, column{name: fmt.Sprintf("all but %d", n), share: share{clients - n, clients}, isSuggested: true})
+			}
+		}
+	}
+	if outliers > 0 {
+		all = append(all, column{name: Ordinary, isOrdinary: true, isSuggested: true})
+	}
+	return append(all, column{name: "all", share: share{1, 1}, isSuggested: true})
+}
+
+// Ordinary is the name of the share that is all clients which do not stand out.
+const Ordinary = "ordinary"
 
 // point is a rate of the curve.
 type point struct {
 	rate
-	needs   counts  // the burst that each client needs
-	bursts  []int64 // those of curveShares
-	clients []int64 // that each burst limits
-	denied  []int64 // requests that each burst denies
+	needs    counts  // the burst that each client needs
+	ordinary int64   // the burst that the clients need that do not stand out
+	bursts   []int64 // by column
+	clients  []int64 // that each burst limits
+	denied   []int64 // requests that each burst denies
 }
 
 // finish determines the bursts and the clients that need more.
-func (p *point) finish() {
-	for _, q := range curveShares {
-		p.bursts = append(p.bursts, p.needs.quantile(q.share))
+func (p *point) finish(columns []column) {
+	for _, q := range columns {
+		burst := max(p.ordinary, 1)
+		if !q.isOrdinary {
+			burst = p.needs.quantile(q.share)
+		}
+		p.bursts = append(p.bursts, burst)
 	}
 	for _, burst := range p.bursts {
 		p.clients = append(p.clients, p.needs.above(burst))

@@ -52,12 +52,20 @@ func decode(encoded []byte, n int, baseNs int64, hasCosts bool, times, costs []i
 	return times, costs
 }
 
-// A block is requests of one client that were moved out of memory: where the block before it is, when the first came, how many bytes
-// follow, and these.
+// block is requests of one client that were moved out of memory.
+type block struct {
+	before    int64  // where the block before it is, noBlock for the first
+	baseNs    int64  // when the first came
+	held      int    // how many they are, up to blockEvents
+	isEarlier bool   // the first came before the last one of the block before
+	encoded   []byte // what is between them
+}
+
 const (
-	blockEvents = 64 // in a block, and fewer in memory
-	blockHead   = 8 + 8 + 2
+	blockEvents = 64 // in a block at most, and fewer in memory
+	blockHead   = 8 + 8 + 2 + 1
 	noBlock     = int64(-1)
+	earlierBit  = 0x80 // beside the number of requests
 )
 
 // spool keeps blocks: some in memory, the others in a temporary file.
@@ -71,16 +79,20 @@ type spool struct {
 }
 
 // write appends a block, and returns where it is.
-func (s *spool) write(before, baseNs int64, encoded []byte) (at int64, err error) {
+func (s *spool) write(b block) (at int64, err error) {
 	at = s.size + int64(len(s.late))
 	to := &s.late
 	if s.file == nil {
 		at, to = int64(len(s.memory)), &s.memory
 	}
-	*to = binary.LittleEndian.AppendUint64(*to, uint64(before))
-	*to = binary.LittleEndian.AppendUint64(*to, uint64(baseNs))
-	*to = binary.LittleEndian.AppendUint16(*to, uint16(len(encoded)))
-	*to = append(*to, encoded...)
+	held := byte(b.held)
+	if b.isEarlier {
+		held |= earlierBit
+	}
+	*to = binary.LittleEndian.AppendUint64(*to, uint64(b.before))
+	*to = binary.LittleEndian.AppendUint64(*to, uint64(b.baseNs))
+	*to = binary.LittleEndian.AppendUint16(*to, uint16(len(b.encoded)))
+	*to = append(append(*to, held), b.encoded...)
 	if s.file == nil && len(s.memory) > s.most || len(s.late) > 1<<20 {
 		err = s.flush()
 	}
@@ -112,20 +124,22 @@ func (s *spool) finish() error {
 }
 
 // read returns a block. It is valid until the next read with the same room.
-func (s *spool) read(at int64, room []byte) (before, baseNs int64, encoded []byte, err error) {
-	block := room
+func (s *spool) read(at int64, room []byte) (b block, err error) {
+	text := room
 	if s.file == nil {
-		block = s.memory[at:]
+		text = s.memory[at:]
 	} else {
 		n, err := s.file.ReadAt(room, at)
 		if n < blockHead {
-			return 0, 0, nil, fmt.Errorf("cannot read the temporary file: %w", err)
+			return b, fmt.Errorf("cannot read the temporary file: %w", err)
 		}
-		block = room[:n]
+		text = room[:n]
 	}
-	before, baseNs = int64(binary.LittleEndian.Uint64(block)), int64(binary.LittleEndian.Uint64(block[8:]))
-	length := int(binary.LittleEndian.Uint16(block[16:]))
-	return before, baseNs, block[blockHead : blockHead+length], nil
+	b.before, b.baseNs = int64(binary.LittleEndian.Uint64(text)), int64(binary.LittleEndian.Uint64(text[8:]))
+	length, held := int(binary.LittleEndian.Uint16(text[16:])), text[18]
+	b.held, b.isEarlier = int(held&^earlierBit), held&earlierBit != 0
+	b.encoded = text[blockHead : blockHead+length]
+	return b, nil
 }
 
 func (s *spool) close() {

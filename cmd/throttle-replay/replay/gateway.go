@@ -120,6 +120,7 @@ func (g *gatewayTrial) result(r *run, s *series) Result {
 		Waits: g.retries.report(), Series: g.when.spread(s),
 	}
 	top := topClients{most: r.Top}
+	var groups groupTally
 	for i := range r.clients.count {
 		c := r.clients.at(i)
 		if c.lines <= 0 {
@@ -127,13 +128,22 @@ func (g *gatewayTrial) result(r *run, s *series) Result {
 		}
 		weight := r.clients.weight(c)
 		result.Clients += weight
-		if denied := g.clients[i]; denied != nil && weight > 0 {
+		denied := g.clients[i]
+		if weight > 0 {
+			lost := int64(0)
+			if denied != nil {
+				lost = denied.denied
+			}
+			groups.add(c, lost, weight)
+		}
+		if denied != nil && weight > 0 {
 			result.DeniedClients += weight
 			denied.id, denied.lines = c.id, c.lines
 			top.add(*denied)
 		}
 	}
 	result.Top = r.list(top.all)
+	result.Groups = r.groups(&groups)
 	for _, rule := range g.rules {
 		result.Rules = append(result.Rules, *rule)
 	}

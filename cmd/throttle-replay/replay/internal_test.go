@@ -92,6 +92,39 @@ func TestRequestsAreReadBackAsTheyWere(t *testing.T) {
 	}
 }
 
+// Requests of several chapters, each in order by itself, are read back in the order of all, with what they cost.
+func TestRequestsOfSeveralChaptersAreReadBackInOrder(t *testing.T) {
+	t.Parallel()
+	random := chance.New(t)
+	type request struct{ ns, cost int64 }
+	for range size.Of(50, 500) {
+		hasCosts := random.IntN(2) == 0
+		all := &clients{most: 100, hasCosts: hasCosts, index: map[uint64]uint32{}, spool: spool{most: []int{1, 1 << 30}[random.IntN(2)], dir: t.TempDir()}}
+		i := all.add(1, 1, nil)
+		var want, have []request
+		for range 1 + random.IntN(12) {
+			times, costs := requests(random, random.IntN([]int{3, 70, 5000}[random.IntN(3)]))
+			for j, ns := range times {
+				require.NoError(t, all.note(i, ns, costs[j]))
+				want = append(want, request{ns, costs[j]})
+			}
+		}
+		slices.SortStableFunc(want, func(a, b request) int { return cmp.Compare(a.ns, b.ns) })
+		require.NoError(t, all.spool.finish())
+		require.NoError(t, all.history().each(all.at(i), func(times, costs []int64) {
+			require.LessOrEqual(t, len(times), historyEvents)
+			for j, ns := range times {
+				have = append(have, request{ns, want[len(have)].cost})
+				if hasCosts {
+					have[len(have)-1].cost = costs[j]
+				}
+			}
+		}))
+		all.spool.close()
+		require.Equal(t, want, have)
+	}
+}
+
 // Requests come out by their times, those of one instant in the order of the log, and those that are too late do not.
 func TestRequestsComeOutByTheirTimes(t *testing.T) {
 	t.Parallel()
@@ -114,10 +147,12 @@ func TestRequestsComeOutByTheirTimes(t *testing.T) {
 			}
 			for next := o.take(false); next != nil; next = o.take(false) {
 				have, handed = append(have, *next), next.ns
+				have[len(have)-1].seq = 0
 			}
 		}
 		for next := o.take(true); next != nil; next = o.take(true) {
 			have = append(have, *next)
+			have[len(have)-1].seq = 0
 		}
 		slices.SortStableFunc(want, func(a, b event) int { return cmp.Compare(a.ns, b.ns) })
 		require.Equal(t, want, have)
@@ -246,6 +281,20 @@ func TestMistakesInLimitsAreTheModules(t *testing.T) {
 	} {
 		_, err := Set{"strict", words}.compile(false)
 		assert.ErrorContains(t, err, want, words)
+	}
+}
+
+// What belongs to a limit is what the parser takes for it: options of the call do not.
+func TestTheWordsOfALimitAreThoseThatTheParserTakes(t *testing.T) {
+	t.Parallel()
+	for words, want := range map[string][]string{
+		"rate 5/s BURST 9 SPARE 3 BAN 1h AFTER 10/1h":          {"RATE 5/s BURST 9 SPARE 3"},
+		"RATE 5/s BAN 2m AFTER 3/10m WINDOW 9/m TAKE 2 SHADOW": {"RATE 5/s", "WINDOW 9/m TAKE 2 SHADOW"},
+		"FIXED 9/d TZ Europe/Berlin STRICT RATE 1/s":           {"FIXED 9/d TZ Europe/Berlin", "RATE 1/s"},
+	} {
+		c, err := Set{"a", words}.compile(false)
+		require.NoError(t, err, words)
+		assert.Equal(t, want, c.limits, words)
 	}
 }
 

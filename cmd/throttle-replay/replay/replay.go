@@ -25,6 +25,8 @@ type Options struct {
 	Where fields.Where
 	Cost  fields.Cost
 	Sets  []Set
+	// Known are groups of clients that the report tells apart.
+	Known []Known
 	// Gateways are rules that decide requests as a whole, beside the sets.
 	Gateways []Gateway
 
@@ -81,7 +83,24 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	r.interrupted = ctx.Err() != nil
+	if err := r.checkAddresses(); err != nil {
+		return nil, err
+	}
 	return r.report()
+}
+
+// mostWithoutAddress is the share of lines, in percent, that may lack an address where the key asks for one.
+const mostWithoutAddress = 5
+
+// checkAddresses refuses a log of which too much has no address: each client would be one that nobody has, or all would be one.
+func (r *run) checkAddresses() error {
+	n := r.count.NoAddress
+	all := n + r.count.Requests + r.count.Late
+	if n*100 <= all*mostWithoutAddress {
+		return nil
+	}
+	return fmt.Errorf("%d of %d requests have no address where --key %s asks for one: %s. Name the field that has it with --key, or the format with --log-format; "+
+		"what is no request is left out by --where", n, all, r.Key, r.wrong)
 }
 
 // mostHeldBack is how many requests are held back to bring them into order.
@@ -104,7 +123,10 @@ type run struct {
 	firstNs     int64
 	lastNs      int64
 	interrupted bool
-	told        int64 // lines, when Progress was told last
+	outliers    outliers
+	wrong       string  // what the first line without an address has
+	told        int64   // lines, when Progress was told last
+	late        []event // that may begin a chapter
 }
 
 // read reads all files by the order of their times.
@@ -143,10 +165,11 @@ func (r *run) read(ctx context.Context) error {
 			break
 		}
 	}
-	for e := r.order.take(true); e != nil; e = r.order.take(true) {
-		if err := r.deliver(e); err != nil {
-			return err
-		}
+	if err := r.beginChapter(); err != nil {
+		return err
+	}
+	if err := r.deliverAll(); err != nil {
+		return err
 	}
 	r.tell()
 	return r.clients.spool.finish()
@@ -214,8 +237,9 @@ func (r *run) ended(s *stream) error {
 // hand brings a request into order, and hands on those whose turn has come.
 func (r *run) hand(e event) error {
 	if !r.order.put(e) {
-		r.count.Late++
+		return r.setAside(e)
 	}
+	r.leaveOut()
 	for e := r.order.take(false); e != nil; e = r.order.take(false) {
 		if err := r.deliver(e); err != nil {
 			return err
@@ -230,7 +254,7 @@ func (r *run) deliver(e *event) error {
 		r.firstNs = e.ns
 	}
 	r.count.Requests++
-	r.lastNs = e.ns
+	r.firstNs, r.lastNs = min(r.firstNs, e.ns), max(r.lastNs, e.ns)
 	for e.ns%r.finest != 0 {
 		r.finest /= 1000
 	}
@@ -251,6 +275,11 @@ func (r *run) find(key []byte) uint32 {
 	if thinned {
 		isDropped := r.clients.isDropped
 		r.order.forget(isDropped)
+		for i := range r.late {
+			if e := &r.late[i]; e.client != nobody && isDropped(e.client) {
+				e.client = nobody
+			}
+		}
 		for _, s := range r.streams {
 			if s.next.client != nobody && isDropped(s.next.client) {
 				s.next.client = nobody

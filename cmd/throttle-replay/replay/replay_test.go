@@ -254,12 +254,25 @@ func TestFilesAndTheOrderOfLinesMakeNoDifference(t *testing.T) {
 	require.Positive(t, want.Sets[0].Denied)
 	assert.Equal(t, want, run(access(t, "second", lines[1200:]...), access(t, "first", lines[:1200]...)), "rotated files, the newer first")
 
+	several := func(chapters int64, cut ...[]string) {
+		t.Helper()
+		got := run(access(t, "several", slices.Concat(cut...)...))
+		assert.Equal(t, chapters, got.Lines.Chapters)
+		got.Lines.Chapters = 0
+		assert.Equal(t, want, got)
+	}
+	several(1, lines[1200:], lines[:1200])
+	several(2, lines[2000:], lines[1000:2000], lines[:1000])
+	several(1, lines[20:], lines[:20])
+	several(1, lines[1000:2000], lines[:1000], lines[2000:])
+
 	var hosts [3][]string
 	for _, line := range lines {
 		i := random.IntN(3)
 		hosts[i] = append(hosts[i], line)
 	}
 	assert.Equal(t, want, run(access(t, "a", hosts[0]...), access(t, "b", hosts[1]...), access(t, "c", hosts[2]...)), "three hosts at the same time")
+	several(2, hosts[0], hosts[1], hosts[2])
 
 	type late struct {
 		made
@@ -292,25 +305,27 @@ func TestLinesThatAreNoRequestsAreCounted(t *testing.T) {
 	require.NoError(t, err)
 	o.Cost, err = fields.ParseCost("n")
 	require.NoError(t, err)
-	path := access(t, "a.log",
+	lines := []string{
 		`{"time":"2026-10-24T21:00:00Z","method":"GET","tenant":"a","n":1}`,
 		``,
 		`{"time":"2026-10-24T21:10:00Z","method":"GET","tenant":"a","n":1}`,
 		`{"time":"2026-10-24T21:20:00Z","method":"GET","tenant":"a","n":1}`,
 		`{"time":"2026-10-24T21:05:00Z","method":"GET","tenant":"a","n":1}`, // late by a quarter of an hour
+		`{"time":"2026-10-24T21:21:00Z","method":"GET","tenant":"a","n":1}`, // so that no chapter begins
 		`{"time":"2026-10-24T21:20:00Z","method":"POST","tenant":"a","n":1}`,
 		`{"time":"2026-10-24T21:20:00Z","method":"GET","tenant":"-","n":1}`,
 		`{"time":"2026-10-24T21:20:00Z","method":"GET","tenant":"a","n":"x"}`,
 		`{"time":"2026-10-24T21:2`,
 		`{"time":"soon"}`, `{"time":"later"}`,
 		`{"a":1}`,
-	)
+	}
+	path := access(t, "a.log", slices.Insert(lines, 3, slices.Repeat([]string{lines[3]}, mostFuture)...)...)
 	o.Files = []string{path}
 	r := reported(t, o)
-	assert.Equal(t, Lines{All: 11, Requests: 3, Filtered: 1, Keyless: 1, NoCost: 1, Late: 1, Unreadable: []Problem{
-		{Why: "not JSON", Count: 1, File: path, Line: 9, Text: `{"time":"2026-10-24T21:2`},
-		{Why: "a time that cannot be read", Count: 2, File: path, Line: 10, Text: `{"time":"soon"}`},
-		{Why: "no time", Count: 1, File: path, Line: 12, Text: `{"a":1}`},
+	assert.Equal(t, Lines{All: 12 + mostFuture, Requests: 4 + mostFuture, Filtered: 1, Keyless: 1, NoCost: 1, Late: 1, Unreadable: []Problem{
+		{Why: "not JSON", Count: 1, File: path, Line: 10 + mostFuture, Text: `{"time":"2026-10-24T21:2`},
+		{Why: "a time that cannot be read", Count: 2, File: path, Line: 11 + mostFuture, Text: `{"time":"soon"}`},
+		{Why: "no time", Count: 1, File: path, Line: 13 + mostFuture, Text: `{"a":1}`},
 	}}, r.Lines)
 	o.ShowKeys = false
 	r = reported(t, o)

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,7 +13,8 @@ type Report struct {
 	Version      string    `json:"version"`
 	Files        []string  `json:"files"`
 	Key          string    `json:"key"`
-	Cost         string    `json:"cost,omitempty"` // the field; "" is one unit a request
+	Cost         string    `json:"cost,omitempty"`  // the field; "" is one unit a request
+	Where        []string  `json:"where,omitempty"` // conditions of the requests
 	ShowsKeys    bool      `json:"showsKeys"`
 	Lines        Lines     `json:"lines"`
 	Interrupted  bool      `json:"interrupted"` // before the end of the log
@@ -32,6 +34,7 @@ type Report struct {
 	Sets        []Result     `json:"sets"`
 	Kinds       []Result     `json:"kinds"` // one limit as RATE, WINDOW and FIXED
 	Curve       Curve        `json:"curve"`
+	Outliers    Outliers     `json:"outliers"` // clients that stand out
 	Suggestions []Suggestion `json:"suggestions"`
 }
 
@@ -92,6 +95,8 @@ type Result struct {
 	Series []int64  `json:"series"` // denied requests, by the parts of Report.Time
 	Top    []Client `json:"top"`    // those with the most denied requests
 
+	Groups []Group `json:"groups"` // of known clients
+
 	Errors  int64  `json:"errors,omitempty"` // requests that were not decided
 	Example string `json:"example,omitempty"`
 }
@@ -115,7 +120,7 @@ type Rule struct {
 
 // Curve says which burst clients need at each rate never to be denied anything.
 type Curve struct {
-	Shares []string     `json:"shares"` // of clients: "50 %", ..., "all"
+	Shares []string     `json:"shares"` // of clients: "50 %", "99 %", "all but 2", "ordinary" (which do not stand out), ..., "all"
 	Points []CurvePoint `json:"points"` // from the slowest rate to the fastest
 }
 
@@ -133,14 +138,17 @@ type CurvePoint struct {
 
 // Suggestion is a rate and a burst at a knee of the curve.
 type Suggestion struct {
-	Share  string `json:"share"` // of clients that are never denied anything
-	Point  int    `json:"point"` // in Curve.Points
-	Result Result `json:"result"`
+	Share string `json:"share"` // of clients that are never denied anything
+	Point int    `json:"point"` // in Curve.Points
+	Copy  bool   `json:"copy"`  // the one to begin with. None that denies nothing is
+	// OutliersDenied is how many requests it denies of clients that stand out.
+	OutliersDenied int64  `json:"outliersDenied"`
+	Result         Result `json:"result"`
 }
 
 func (r *run) report() (*Report, error) {
 	p := &Report{
-		Files: r.Files, Key: r.Key.String(), Cost: r.Cost.String(), ShowsKeys: r.ShowKeys, Lines: r.count, Interrupted: r.interrupted,
+		Files: r.Files, Key: r.Key.String(), Cost: r.Cost.String(), Where: r.Where.Texts(), ShowsKeys: r.ShowKeys, Lines: r.count, Interrupted: r.interrupted,
 		From: time.Unix(0, r.firstNs).UTC(), To: time.Unix(0, r.lastNs).UTC(), ResolutionNs: r.finest, Shortened: r.order.shortened,
 	}
 	if r.count.Requests == 0 {
@@ -167,22 +175,25 @@ func (r *run) report() (*Report, error) {
 	for _, g := range r.gateways {
 		p.Sets = append(p.Sets, g.result(r, &s))
 	}
-	points, err := r.curve(chooseRates(p.Peaks[2].P50, p.Peaks[0].Max, f.mostUnits))
+	r.outliers = findOutliers(f)
+	p.Outliers = r.describe(&r.outliers)
+	columns := columnsOf(p.Clients, p.Outliers.Clients)
+	points, err := r.curve(chooseRates(p.Peaks[2].P50, p.Peaks[0].Max, f.mostUnits), columns, &r.outliers)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range curveShares {
-		p.Curve.Shares = append(p.Curve.Shares, name.name)
+	for _, c := range columns {
+		p.Curve.Shares = append(p.Curve.Shares, c.name)
 	}
 	for i := range points {
 		at := &points[i]
 		p.Curve.Points = append(p.Curve.Points, CurvePoint{at.String(), at.count, at.unit, at.perSecond(), at.emissionNs, at.bursts, at.clients, at.denied})
 	}
-	return p, r.suggest(p, points, &s)
+	return p, r.suggest(p, points, columns, &s)
 }
 
 // suggest tries the points at the knees of the curve, and one limit as all kinds.
-func (r *run) suggest(p *Report, points []point, s *series) error {
+func (r *run) suggest(p *Report, points []point, columns []column, s *series) error {
 	var sets []*compiled
 	add := func(name, words string) error {
 		c, err := Set{name, words}.compile(!r.Cost.IsOne())
@@ -192,8 +203,17 @@ func (r *run) suggest(p *Report, points []point, s *series) error {
 		return err
 	}
 	seen := map[string]bool{}
-	for _, at := range []int{shareOf99, shareOf999, len(curveShares) - 1} {
-		i := knee(points, at)
+	for _, at := range suggestedOrder(columns) {
+		column, i := columns[at], knee(points, at)
+		if column.isOrdinary {
+			stops, err := r.stops(&r.outliers, points, at)
+			if err != nil {
+				return err
+			}
+			if best, ok := stopping(points, stops, at); ok {
+				i = best
+			}
+		}
 		words := points[i].words(points[i].bursts[at])
 		if _, ok := points[i].limit(points[i].bursts[at]); !ok || seen[words] {
 			continue
@@ -202,9 +222,10 @@ func (r *run) suggest(p *Report, points []point, s *series) error {
 		if err := add(words, words); err != nil {
 			return err
 		}
-		p.Suggestions = append(p.Suggestions, Suggestion{Share: curveShares[at].name, Point: i})
+		p.Suggestions = append(p.Suggestions, Suggestion{Share: column.name, Point: i})
 	}
-	quota, burst := r.quotaOf(p, sets)
+	copied := toCopy(p, points, columns)
+	quota, burst := r.quotaOf(p, sets, copied)
 	if quota != "" {
 		if burst != "" {
 			if err := add("RATE", "RATE "+quota+" BURST "+burst); err != nil {
@@ -225,7 +246,7 @@ func (r *run) suggest(p *Report, points []point, s *series) error {
 	}
 	for i, t := range f.trials {
 		if i < len(p.Suggestions) {
-			p.Suggestions[i].Result = r.result(t)
+			p.Suggestions[i].Result, p.Suggestions[i].OutliersDenied = r.result(t), t.tally.outliersDenied
 		} else {
 			p.Kinds = append(p.Kinds, r.result(t))
 		}
@@ -233,15 +254,47 @@ func (r *run) suggest(p *Report, points []point, s *series) error {
 	return nil
 }
 
+// suggestedOrder are the columns that make suggestions: what spares those who do not stand out comes first.
+func suggestedOrder(columns []column) (order []int) {
+	for i, c := range columns {
+		switch {
+		case c.isOrdinary:
+			order = slices.Insert(order, 0, i)
+		case c.isSuggested:
+			order = append(order, i)
+		}
+	}
+	return order
+}
+
+// toCopy marks the suggestion to begin with, and returns its index, -1 for none: what spares the clients that do not stand out, or else what
+// spares most of those that deny anything. What denies nothing may be the rate of somebody who should be denied.
+func toCopy(p *Report, points []point, columns []column) (best int) {
+	best = -1
+	for i, s := range p.Suggestions {
+		at := slices.IndexFunc(columns, func(c column) bool { return c.name == s.Share })
+		if points[s.Point].denied[at] == 0 {
+			continue
+		}
+		if best = i; columns[at].isOrdinary {
+			break
+		}
+	}
+	if best >= 0 {
+		p.Suggestions[best].Copy = true
+	}
+	return best
+}
+
 // quotaOf returns the count and the period that all kinds of limits are tried with, and the burst of a RATE: those of the first limit of the
-// first set, or else of the second suggestion. Limits with more words are not compared.
-func (r *run) quotaOf(p *Report, suggested []*compiled) (quota, burst string) {
+// first set, or else of the suggestion to begin with. Limits with more words are not compared.
+func (r *run) quotaOf(p *Report, suggested []*compiled, copied int) (quota, burst string) {
 	limit := ""
 	switch {
 	case len(r.sets) > 0:
 		limit = r.sets[0].limits[0]
 	case len(suggested) > 0:
-		limit = suggested[min(1, len(suggested)-1)].limits[0]
+		limit = suggested[max(copied, 0)].limits[0]
 	default:
 		return "", ""
 	}
@@ -287,6 +340,7 @@ func (r *run) result(t *trial) Result {
 		Name: t.Name, Words: t.Words, Requests: y.requests, Denied: y.denied, Units: y.units, DeniedUnits: y.deniedUnits,
 		Clients: y.clients, DeniedClients: y.deniedClients, Shadowed: y.shadowed, Delayed: y.delayed,
 		Waits: y.retries.report(), Delays: y.delays.report(), Series: y.series, Top: r.list(y.top.all), Errors: y.errors, Example: y.example,
+		Groups: r.groups(&y.groups),
 	}
 	for i, words := range t.limits {
 		result.Rules = append(result.Rules, Rule{words, y.requests, y.decided[i], y.alone[i]})

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 
 	"redis-throttle/gcra"
 	"redis-throttle/limiter/command"
+	"redis-throttle/limiter/command/positions"
 	"redis-throttle/limiter/command/words"
 	"redis-throttle/limiter/embedded"
 	"redis-throttle/limiter/stack"
@@ -48,34 +50,27 @@ func (s Set) compile(costs bool) (*compiled, error) {
 	args := append([][]byte{[]byte("key")}, c.words...)
 	var limits stack.Stack
 	var request words.Request
-	if err := new(words.Parser).Parse(&syntax, &request, args, &limits); err != nil {
+	parser := new(words.Parser)
+	if err := parser.Parse(&syntax, &request, args, &limits); err != nil {
 		text := string(err.AppendTo(nil))
 		return nil, errors.New(s.Name + ": " + strings.TrimPrefix(text, "ERR "))
 	}
-	c.split()
+	c.split(parser, args, limits.Len())
 	if limits.Len() == 1 {
 		c.rate = plainRate(c.words, limits.Limits(nil)[0])
 	}
 	return c, nil
 }
 
-// split finds the words of each limit, those of options aside.
-func (c *compiled) split() {
-	isLimit := false
-	for _, word := range c.words {
-		switch upper := strings.ToUpper(string(word)); {
-		case upper == "RATE" || upper == "WINDOW" || upper == "FIXED":
-			c.limits, isLimit = append(c.limits, upper), true
-		case isOption[upper]:
-			isLimit = false
-		case isLimit:
-			c.limits[len(c.limits)-1] += " " + string(word)
-		}
+// split takes the words of each limit, as the parser has read them.
+func (c *compiled) split(p *words.Parser, args [][]byte, n int) {
+	for i := range n {
+		at := p.LimitAt(i)
+		text := bytes.Join(args[at.From:at.To], []byte(" "))
+		kind, rest, _ := strings.Cut(string(text), " ")
+		c.limits = append(c.limits, strings.ToUpper(kind)+" "+rest)
 	}
 }
-
-// isOption are the words of CL.LIMIT that are about the whole call.
-var isOption = map[string]bool{"UPTO": true, "STRICT": true, "FORCE": true, "MAXWAIT": true, "BAN": true}
 
 // plainRate is the limit of words that are a RATE and nothing else; nil for others. Package gcra decides it without the rest of
 // a call: that is what CL.THROTTLE does.
@@ -143,6 +138,8 @@ type setTally struct {
 	errors                 int64
 	example                string // of an error
 	deniedShares           counts // of the requests of a client, in percent, of clients that were denied any
+	groups                 groupTally
+	outliersDenied         int64 // requests of clients that stand out
 }
 
 func (c *compiled) trial(series, top int) *trial {
@@ -218,7 +215,8 @@ func (t *trial) read(c *command.Call, ns, cost int64, s *series) {
 		}
 		return
 	}
-	limited, rule, retryMs, waitMs, shadow := c.Integers[0] != 0, c.Integers[1], c.Integers[4], c.Integers[8], c.Integers[9]
+	limited, rule := c.Integers[positions.LimitLimited] != 0, c.Integers[positions.LimitRule]
+	retryMs, waitMs, shadow := c.Integers[positions.LimitRetryAfterMs], c.Integers[positions.LimitWaitMs], c.Integers[positions.LimitShadow]
 	if limited {
 		t.deny(ns, cost, retryMs, s)
 		if rule > 0 {
@@ -260,6 +258,7 @@ func (t *trial) end(i uint32, c *client) {
 	y.requests += c.lines * t.weight
 	y.units += c.units * t.weight
 	y.clients += t.weight
+	y.groups.add(c, t.denied, t.weight)
 	if t.denied == 0 {
 		return
 	}
@@ -282,6 +281,8 @@ func (y *setTally) merge(o *setTally) {
 	y.retries.merge(&o.retries)
 	y.delays.merge(&o.delays)
 	y.deniedShares.merge(&o.deniedShares)
+	y.groups.merge(&o.groups)
+	y.outliersDenied += o.outliersDenied
 	for i := range y.decided {
 		y.decided[i] += o.decided[i]
 		y.alone[i] += o.alone[i]

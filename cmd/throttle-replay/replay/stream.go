@@ -12,12 +12,14 @@ import (
 
 // Lines is what became of the lines of a log.
 type Lines struct {
-	All        int64     `json:"all"`      // without empty ones and those that name columns
-	Requests   int64     `json:"requests"` // that limits were tried on
-	Filtered   int64     `json:"filtered"` // by --where
-	Keyless    int64     `json:"keyless"`  // lack a field of the key: no limit applies to them
-	NoCost     int64     `json:"noCost"`   // the field of --cost has no number
-	Late       int64     `json:"late"`     // were out of order by more than --late
+	All        int64     `json:"all"`       // without empty ones and those that name columns
+	Requests   int64     `json:"requests"`  // that limits were tried on
+	Filtered   int64     `json:"filtered"`  // by --where
+	Keyless    int64     `json:"keyless"`   // lack a field of the key: no limit applies to them
+	NoAddress  int64     `json:"noAddress"` // have no address where the key asks for one, and are left out
+	NoCost     int64     `json:"noCost"`    // the field of --cost has no number
+	Late       int64     `json:"late"`      // were out of order by more than --late
+	Chapters   int64     `json:"chapters"`  // no lines, but how often the log goes back in time, as files in another order do
 	Unreadable []Problem `json:"unreadable"`
 	Damaged    []Damage  `json:"damaged"`
 }
@@ -52,6 +54,7 @@ type stream struct {
 	where  fields.BoundWhere
 	cost   fields.BoundCost
 	asks   []func(*logs.Record) any // of gateways
+	marks  *marks
 	room   []byte
 
 	next event
@@ -63,7 +66,7 @@ func (s *stream) start(ctx context.Context) (err error) {
 	if s.file, err = logs.Open(ctx, s.path); err != nil {
 		return err
 	}
-	s.lines = logs.NewLines(s.file)
+	s.lines = logs.NewLines(logs.Objects(s.file))
 	start := s.lines.Start()
 	if s.layout, err = logs.New(s.Log, start); err != nil {
 		if errors.Is(err, logs.ErrUnknown) && len(start) == 0 { // an empty file has no format
@@ -84,6 +87,9 @@ func (s *stream) open(ctx context.Context) (err error) {
 		if s.where, err = s.Where.Bind(s.layout); err == nil {
 			s.cost, err = s.Cost.Bind(s.layout)
 		}
+	}
+	if err == nil {
+		s.marks, err = s.newMarks(s.layout)
 	}
 	for i := 0; err == nil && i < len(s.gateways); i++ {
 		var ask func(*logs.Record) any
@@ -171,7 +177,16 @@ func (s *stream) take() bool {
 		s.count.Keyless++
 		return false
 	}
+	if s.key.NoAddress {
+		if s.count.NoAddress++; s.count.NoAddress == 1 {
+			s.wrong = fmt.Sprintf("%s:%d has %q", s.path, s.lines.Number(), s.key.Wrong[:min(len(s.key.Wrong), 40)])
+		}
+		return false
+	}
 	s.next = event{ns: s.record.TimeNs, cost: cost, client: s.find(key)}
+	if s.next.client != nobody {
+		s.marks.note(s.clients.at(s.next.client), &s.record)
+	}
 	if len(s.asks) > 0 {
 		s.next.requests = make([]any, len(s.asks))
 		for i, ask := range s.asks {

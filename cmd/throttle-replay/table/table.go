@@ -4,6 +4,7 @@ package table
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,6 +27,7 @@ func Write(w io.Writer, r *replay.Report, o Options) error {
 	if r.Lines.Requests > 0 {
 		p.peaks()
 		p.top()
+		p.outliers()
 		p.results("Limits", r.Sets)
 		for i := range r.Sets {
 			p.details(&r.Sets[i])
@@ -134,12 +136,16 @@ func Notices(r *replay.Report) (all []Notice) {
 	}{
 		{l.Filtered, false, "--where leaves them out"},
 		{l.Keyless, true, "without a field of the key, so that no limit applies to them"},
+		{l.NoAddress, true, "without an address where the key asks for one, and left out"},
 		{l.NoCost, true, "without a number in the field of --cost"},
-		{l.Late, true, "out of order by more than --late, and left out"},
+		{l.Late, true, "out of order by more than --late, and left out: " + Percent(l.Late, l.All) + " of all. Give files that follow each other one by one, or say --late 24h"},
 	} {
 		if left.count > 0 {
 			add(left.isLoud, "%s: %s.", plural(left.count, "line"), left.why)
 		}
+	}
+	if l.Chapters > 0 {
+		add(false, "The log goes back in time %s, as files do that do not follow each other. The requests were put in order.", plural(l.Chapters, "time"))
 	}
 	for _, u := range l.Unreadable {
 		text := ""
@@ -194,6 +200,45 @@ func (p *printer) top() {
 		rows = append(rows, []string{Plain(c.Name), Number(c.Requests), Number(c.PerSecond), Number(c.PerMinute), Number(c.PerHour)})
 	}
 	p.grid(rows...)
+}
+
+// Standing says how far from the others the clients are that stand out; "" where nobody does.
+func Standing(r *replay.Report) string {
+	o := &r.Outliers
+	if o.Clients == 0 {
+		return ""
+	}
+	who := plural(o.Clients, "client") + " stand out: they"
+	if o.Clients == 1 {
+		who = "1 client stands out: it"
+	}
+	text := who + " made " + Percent(o.Requests, r.Requests) + " of the requests"
+	if len(o.List) > 0 {
+		text += ", the largest " + Number(o.List[0].Times) + " x the median"
+		if o.Clients == 1 {
+			text = strings.Replace(text, ", the largest ", ", ", 1)
+		}
+	}
+	if o.Networks > 0 && o.Clients > 1 {
+		text += ", from " + plural(o.Networks, "network")
+	}
+	return text + "."
+}
+
+// outliers names the clients that stand out.
+func (p *printer) outliers() {
+	text := Standing(p.report)
+	if text == "" {
+		return
+	}
+	p.title("Clients that stand out", "")
+	p.line("  %s", text)
+	rows := [][]string{{"client", "requests", "", "in a minute", "in an hour", "x the median"}}
+	for _, c := range p.report.Outliers.List {
+		rows = append(rows, []string{Plain(c.Name), Number(c.Requests), Percent(c.Requests, p.report.Requests), Number(c.PerMinute), Number(c.PerHour), Number(c.Times)})
+	}
+	p.grid(rows...)
+	p.line("  Is one of them known to you? Name it, and suggestions spare it: --known NAME=CONDITION")
 }
 
 func (p *printer) results(title string, all []replay.Result) {
@@ -254,6 +299,11 @@ func Details(s *replay.Result) (all []string) {
 	}
 	if s.Unlimited > 0 {
 		add("%s (%s) are subject to no rule", plural(s.Unlimited, "request"), Percent(s.Unlimited, s.Requests))
+	}
+	for _, g := range s.Groups {
+		if g.Denied > 0 {
+			add("hits %s: %s of %s, %s of their requests", Plain(g.Name), Number(g.DeniedClients), Number(g.Clients), Percent(g.Denied, g.Requests))
+		}
 	}
 	if s.Waits.Never > 0 {
 		add("%s cost more than the limit ever has, so that no wait helps", plural(s.Waits.Never, "request"))
@@ -325,7 +375,13 @@ func (p *printer) curve() {
 	p.title("The burst that clients need never to be denied anything", "by rate; --html draws it, with a slider")
 	rows := [][]string{{"rate"}}
 	for _, share := range c.Shares {
-		rows[0] = append(rows[0], share+" of clients")
+		switch {
+		case strings.HasSuffix(share, "%"):
+			share += " of clients"
+		case share == replay.Ordinary:
+			share += " clients"
+		}
+		rows[0] = append(rows[0], share)
 	}
 	rows[0][len(rows[0])-1] = "all"
 	for _, i := range some(len(c.Points), 12) {
@@ -359,15 +415,64 @@ func (p *printer) suggestions() {
 	rows := [][]string{{"", "<limit", "requests", "", "clients", "", "wait: half", "90 %", "99 %", "longest"}}
 	for i := range all {
 		row := resultRow(&all[i].Result)
-		row[0] = "spares " + all[i].Share
-		if all[i].Share == "all" {
-			row[0] = "denies nobody"
-		}
+		row[0] = Spares(p.report, &all[i])
 		rows = append(rows, row)
 	}
 	p.grid(rows...)
+	for i := range all {
+		for _, text := range Details(&all[i].Result) {
+			p.line("  %s: %s", Plain(all[i].Result.Words), text)
+		}
+	}
 	p.line("")
-	p.line("  CL.LIMIT key %s SHADOW", all[min(1, len(all)-1)].Result.Words)
+	copied := Copied(p.report)
+	if copied < 0 {
+		p.line("  %s", NothingToCopy)
+		return
+	}
+	p.line("  CL.LIMIT key %s%s SHADOW", all[copied].Result.Words, costOf(p.report))
+	p.line("  %s", WhatItDoes(p.report, &all[copied]))
+}
+
+// NothingToCopy stands where a line to copy would be.
+const NothingToCopy = "There is no line to copy: what denies nothing may be the rate of somebody who should be denied. Look at the largest clients first."
+
+func costOf(r *replay.Report) string {
+	if r.Cost == "" {
+		return ""
+	}
+	return " COST <" + Plain(r.Cost) + ">"
+}
+
+// Copied is the index of the suggestion to begin with, -1 if there is none.
+func Copied(r *replay.Report) int {
+	return slices.IndexFunc(r.Suggestions, func(s replay.Suggestion) bool { return s.Copy })
+}
+
+// Spares says whom a suggestion spares.
+func Spares(r *replay.Report, s *replay.Suggestion) string {
+	switch {
+	case s.Share == replay.Ordinary && r.Outliers.Clients == 1:
+		return "spares all but the one that stands out"
+	case s.Share == replay.Ordinary:
+		return "spares all but the " + Number(r.Outliers.Clients) + " that stand out"
+	case s.Result.Denied == 0:
+		return "denies nobody"
+	}
+	return "spares " + s.Share
+}
+
+// WhatItDoes says whom the suggestion to begin with denies what.
+func WhatItDoes(r *replay.Report, s *replay.Suggestion) string {
+	o := &r.Outliers
+	if s.Share != replay.Ordinary {
+		return fmt.Sprintf("Nobody stands out. It denies %s: see that they are not those whom you want.", plural(s.Result.DeniedClients, "client"))
+	}
+	whom := "the clients that stand out"
+	if o.Clients == 1 {
+		whom = "the client that stands out"
+	}
+	return fmt.Sprintf("It denies %s %s of their requests, and nobody else anything.", whom, Percent(s.OutliersDenied, o.Requests))
 }
 
 func (p *printer) time(t time.Time) string {

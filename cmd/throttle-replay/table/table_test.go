@@ -31,7 +31,7 @@ func report() *replay.Report {
 		}},
 		Kinds:       []replay.Result{{Name: "FIXED", Words: "FIXED 5/s", Requests: 12_000, Clients: 34}},
 		Curve:       replay.Curve{Shares: []string{"50 %", "all"}, Points: []replay.CurvePoint{{Rate: "1/s", Bursts: []int64{3, 4000}}, {Rate: "2/s", Bursts: []int64{2, 9}}}},
-		Suggestions: []replay.Suggestion{{Share: "99 %", Result: replay.Result{Words: "RATE 2/s BURST 9", Requests: 12_000, Clients: 34}}},
+		Suggestions: []replay.Suggestion{{Share: "99 %", Copy: true, Result: replay.Result{Words: "RATE 2/s BURST 9", Requests: 12_000, Denied: 3, Clients: 34, DeniedClients: 1}}},
 	}
 }
 
@@ -49,7 +49,7 @@ func TestAReportSaysWhatItIsAbout(t *testing.T) {
 	text := write(t, r, table.Options{})
 	for _, want := range []string{
 		"throttle-replay access.log\n  12,000 requests of 34 clients, by {remote_addr/64}, 2026-10-24 21:30:00 UTC to 2026-10-24 22:30:00 UTC\n",
-		"  1 line: out of order by more than --late, and left out.\n",
+		"  1 line: out of order by more than --late, and left out: <0.01 % of all. Give files",
 		"  2 lines could not be read: not JSON. The first is access.log:7\n",
 		"Times are to the second.",
 		"in an hour", "strict", "10.0 %", "2.9 %", "100 ms", "1.5 s", "1.0 min", "1.0 d", "WINDOW 9/m", "RATE 2/s BURST 9", "spares 99 %", "█  most: 1,200",

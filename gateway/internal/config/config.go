@@ -58,6 +58,19 @@ type node struct {
 	share, valueToMetric bool
 }
 
+// hasRule says whether the node or one below it has a rule.
+func (n *node) hasRule() bool {
+	if n.rule != nil {
+		return true
+	}
+	for _, child := range n.children {
+		if child.hasRule() {
+			return true
+		}
+	}
+	return false
+}
+
 func newNode(key string) *node { return &node{key: key, children: map[string]*node{}} }
 
 // Rule is what applies to the descriptors of a node.
@@ -78,13 +91,16 @@ type Rule struct {
 	Batch int64
 	// Metadata is what the file attaches to the descriptor: structpb.NewStruct takes it.
 	Metadata map[string]any
+	// Ban bans the key of a request that the limits deny, if it is not 0, with the last of as many denials as BanAfter says, such as "10/1h".
+	Ban      time.Duration
+	BanAfter string
 
 	detailed bool
 	path     string
 }
 
-// closes says whether one of the limits lets nobody through.
-func (rule *Rule) closes() bool {
+// Closes says whether one of the limits lets nobody through.
+func (rule *Rule) Closes() bool {
 	return slices.ContainsFunc(rule.Shown, func(s Shown) bool { return s.Requests == 0 })
 }
 
@@ -176,7 +192,7 @@ func optionsOf(limit ratelimit.Limit) map[string]string {
 	options := map[string]string{}
 	words := wordsOf(limit)
 	for i := 2; i < len(words); i++ {
-		if word := words[i]; word == "FIRST" || word == "SHADOW" || i+1 == len(words) {
+		if word := words[i]; !takesValue[word] || i+1 == len(words) {
 			options[word] = ""
 		} else {
 			i++
@@ -219,6 +235,7 @@ func (c *Config) domain(r *reader, text string, merge bool) {
 		r.descriptors(d, d.root, d.Name, f["descriptors"])
 		if f["routes"] != nil {
 			d.Routes = r.routes(f["routes"], denied, client)
+			d.Routes.preflights = r.boolean(f["preflights"])
 			if d.Routes.usesClient && f["trusted_proxies"] == nil {
 				r.doubt(f["routes"], "{client} is the address of the proxy that asks, the same for all clients: name it in trusted_proxies")
 			}
@@ -237,7 +254,7 @@ func (c *Config) domain(r *reader, text string, merge bool) {
 }
 
 // ofDomain are the keys of a file. Those behind the first two hold for the whole domain.
-var ofDomain = []string{"domain", "descriptors", "kind", "compat", "redis_down", "hash_tag", "routes", "denied_status", "trusted_proxies"}
+var ofDomain = []string{"domain", "descriptors", "kind", "compat", "redis_down", "hash_tag", "routes", "denied_status", "trusted_proxies", "preflights"}
 
 var policies = map[string]guard.Policy{"fail": guard.Fail, "open": guard.Open, "closed": guard.Closed, "local": guard.Local}
 
@@ -349,21 +366,7 @@ func (r *reader) rule(d *Domain, rule *Rule, at, limit, limits *yaml.Node) bool 
 		r.failIf(f["requests_per_unit"], errors.Unwrap(err)) // without saying that it is limit 1 of 1
 		rule.Limits, rule.Shown = one, []Shown{shown}
 	}
-	r.list(limits, func(n *yaml.Node) {
-		parsed, err := ratelimit.ParseLimits(r.text(n))
-		if err != nil {
-			r.failIf(n, err)
-			return
-		}
-		for _, l := range parsed {
-			options := optionsOf(l)
-			_, takes := options["TAKE"]
-			if _, settles := options["USED"]; takes || settles {
-				r.fail(n, "TAKE and USED are not for a file: hits_addend of the request says how many units it takes")
-			}
-			rule.Limits, rule.Shown = append(rule.Limits, l), append(rule.Shown, shownOf(l))
-		}
-	})
+	r.limits(rule, limits)
 	if limits != nil && len(rule.Limits) == 0 && len(r.errs) == before {
 		r.fail(limits, "limits needs at least one limit, such as RATE 5/s BURST 10")
 	}
@@ -403,7 +406,7 @@ func (rule *Rule) finish(name string) (err error) {
 	if rule.Shadow {
 		rule.Limits = rule.Shadows
 	}
-	if rule.closes() {
+	if rule.Closes() {
 		rule.Batch = 0 // there is nothing to take at once
 	}
 	rule.Policies, err = httplimit.NewPolicies(rule.Limits)

@@ -76,7 +76,7 @@ func TestMistakesAreToldWithTheirPlace(t *testing.T) {
 		"domain: ''\n":        "0.yaml:1:9: the domain is missing: expected domain: NAME",
 		"domain: d\n  a: b\n": "0.yaml:2:4: mapping values are not allowed in this context",
 		"domain: d\ndescriptor: []\n": "0.yaml:2:1: unknown key \"descriptor\": expected domain, descriptors, kind, compat, redis_down, " +
-			"hash_tag, routes, denied_status or trusted_proxies",
+			"hash_tag, routes, denied_status, trusted_proxies or preflights",
 		"domain: d\ndomain: e\n":                        `0.yaml:2:1: the key "domain" is there twice`,
 		"domain: d\nkind: sliding\n":                    `0.yaml:2:7: "sliding": expected fixed, rate, window`,
 		"domain: d\ndescriptors: {}\n":                  "0.yaml:2:14: expected a list",
@@ -90,10 +90,10 @@ func TestMistakesAreToldWithTheirPlace(t *testing.T) {
 		"domain: d\ndescriptors:\n- key: a\n  rate_limit: {unit: day, unlimited: true}\n":                                      "0.yaml:4:22: unlimited goes with neither a unit nor limits",
 		"domain: d\ndescriptors:\n- key: a\n  rate_limit: {unit: day, requests_per_unit: 1, name: n, replaces: [{name: n}]}\n": `0.yaml:4:15: a limit cannot replace itself: "n"`,
 		"domain: d\ndescriptors:\n- key: a\n  share_threshold: true\n":                                                         `0.yaml:4:20: share_threshold is for values with a *, and that of "d.a" has none`,
-		"domain: d\ndescriptors:\n- key: a\n  limits: [RATE 5/s, RATE 5/fortnight]\n":                                          `0.yaml:4:22: limit 1: RATE: "fortnight" needs a unit: ms, s, m, h or d`,
-		"domain: d\ndescriptors:\n- key: a\n  limits: [RATE 5/s TAKE 2]\n":                                                     "0.yaml:4:12: TAKE and USED are not for a file: hits_addend of the request says how many units it takes",
+		"domain: d\ndescriptors:\n- key: a\n  limits: [RATE 5/s, RATE 5/fortnight]\n":                                          "0.yaml:4:22: syntax error near '5/fortnight': RATE takes count/period, such as 5/s, 100/30m or 10/1.5h; units are ms, s, m, h and d",
+		"domain: d\ndescriptors:\n- key: a\n  limits: [RATE 5/s TAKE 2]\n":                                                     "0.yaml:4:12: TAKE: hits_addend of the request says how many units it takes, or cost of a route",
 		"domain: d\ndescriptors:\n- key: a\n  limits: []\n":                                                                    "0.yaml:4:11: limits needs at least one limit, such as RATE 5/s BURST 10",
-		"domain: d\ndescriptors:\n- key: a\n  limits: [" + strings.Repeat("RATE 1/s, ", 9) + "]\n":                             "0.yaml:3:3: there are 9 limits, and a key has at most 8",
+		"domain: d\ndescriptors:\n- key: a\n  limits: [" + strings.Repeat("RATE 1/s, ", 9) + "]\n":                             "0.yaml:4:92: syntax error near 'RATE': at most 8 limits",
 		"domain: d\nkind: rate\ndescriptors:\n- key: a\n  rate_limit: {unit: second, requests_per_unit: 4294967295}\n":         "0.yaml:5:49: RATE: 4294967295 units in 1s are more than 10^9 units per second",
 		"domain: d\nroutes:\n- descriptors: [[{key: a}]]\n":                                                                    `0.yaml:3:3: a route needs match, such as "POST /login" or "/api/"`,
 		"domain: d\nroutes:\n- match: /\n  descriptors: [[{key: a, value: \"{who}\"}]]\n":                                      `0.yaml:4:34: "{who}": expected {client}, {method}, {path}, {host}, {header:NAME} or {sha256:NAME}`,
@@ -332,7 +332,7 @@ func TestALimitOfNothingLetsNobodyThrough(t *testing.T) {
 		assert.Equal(t, want, rule.Limits.String(), text)
 		last := rule.Shown[len(rule.Shown)-1]
 		assert.Equal(t, Shown{0, rls.RateLimitResponse_RateLimit_HOUR, 1, time.Hour, strings.Contains(text, "SHADOW")}, last, text)
-		assert.True(t, rule.closes(), text)
+		assert.True(t, rule.Closes(), text)
 	}
 }
 
@@ -362,6 +362,68 @@ func TestDoubtsAreTold(t *testing.T) {
 			c.Doubts[i] = "0.yaml" + c.Doubts[i]
 		}
 		assert.Equal(t, want, c.Doubts, text)
+	}
+}
+
+// A file whose descriptors or routes limit nothing is hardly what its author wanted. Where one of them does, the others are exceptions.
+func TestFilesThatLimitNothingAreDoubted(t *testing.T) {
+	t.Parallel()
+	const limited = "descriptors: [{key: a, descriptors: [{key: b}, {key: c, limits: [RATE 5/s]}]}]\n"
+	for text, want := range map[string]string{
+		limited: "",
+		"descriptors: [{key: a, rate_limit: {unlimited: true}}]\n": "",
+		"":                          "has no descriptors",
+		"descriptors: []":           "has no descriptors",
+		"descriptors: [{key: a}]\n": "none of its descriptors has limits or rate_limit",
+		"descriptors: [{key: a}, {key: 'b*', descriptors: [{key: c}]}]\n": "none of its descriptors has limits or rate_limit",
+		"descriptors: [{key: a, rate_limit: }]\n":                         "none of its descriptors has limits or rate_limit",
+		"routes: []\n" + limited:                                          "an empty list of routes",
+	} {
+		c, err := load(t, false, "domain: d\n"+text)
+		require.NoError(t, err, text)
+		assert.Equal(t, want == "", len(c.Doubts) == 0, text)
+		assert.Contains(t, strings.Join(c.Doubts, "\n"), want, text)
+	}
+}
+
+// What a browser asks first is not charged, unless a route names OPTIONS, lets nobody through, or the file says so. Nothing else is free.
+func TestPreflightsAreNotCharged(t *testing.T) {
+	t.Parallel()
+	const file = `routes:
+- {match: /, descriptors: [[{key: all}], [{key: address, value: "{client}"}]]}
+- {match: OPTIONS /named, descriptors: [[{key: all}]]}
+- {match: /free, descriptors: [[{key: unknown}]]}
+descriptors: [{key: all, limits: [RATE 5/s]}, {key: address, value: 192.0.2.1, limits: [RATE 0/s]}]
+`
+	by, charging := domain(t, file), domain(t, file+"preflights: true\n")
+	charged := func(d *Domain, r *http.Request) (n int) {
+		for _, route := range d.Routes.Of(r) {
+			for _, entries := range route.Descriptors(r) {
+				if rule := d.Match(entries).Rule; rule != nil && !d.Routes.Frees(r, route, rule) {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	for text, want := range map[string]int{
+		"OPTIONS / both": 0, "OPTIONS /x both": 0, "OPTIONS /named both": 1, "OPTIONS /free both": 0, "OPTIONS /blocked both": 1,
+		"OPTIONS / origin": 1, "OPTIONS / method": 1, "OPTIONS / none": 1, "GET / both": 1, "POST /x both": 1, "options / both": 1, "HEAD / both": 1,
+	} {
+		words := strings.Fields(text)
+		r := httptest.NewRequest(words[0], "http://h"+words[1], nil)
+		if words[2] == "both" || words[2] == "origin" {
+			r.Header.Set("Origin", "https://example.com")
+		}
+		if words[2] == "both" || words[2] == "method" {
+			r.Header.Set("Access-Control-Request-Method", "POST")
+		}
+		r.RemoteAddr = "192.0.2.2:1"
+		if words[1] == "/blocked" {
+			r.RemoteAddr = "192.0.2.1:1"
+		}
+		assert.Equal(t, want, charged(by, r), text)
+		assert.Positive(t, charged(charging, r)+strings.Count(text, "/free"), text)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -70,6 +71,16 @@ func (f Files) Parse(merge bool) (*Config, error) {
 		c.domain(r, one.text, merge)
 		errs = append(errs, r.errs...)
 		c.Doubts = append(c.Doubts, r.doubts...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Domains)) {
+		switch d := c.Domains[name]; {
+		case len(d.root.children) == 0:
+			c.Doubts = append(c.Doubts, fmt.Sprintf("the domain %q has no descriptors, so it limits nothing", name))
+		case !d.root.hasRule():
+			c.Doubts = append(c.Doubts, fmt.Sprintf("the domain %q limits nothing: none of its descriptors has limits or rate_limit", name))
+		case d.Routes != nil && len(d.Routes.all) == 0:
+			c.Doubts = append(c.Doubts, fmt.Sprintf("the domain %q has an empty list of routes, so /check and /forward limit nothing", name))
+		}
 	}
 	for _, d := range c.Domains { // when all files have been read, which may be about one domain
 		if d.Routes != nil && len(errs) == 0 {

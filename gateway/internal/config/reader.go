@@ -17,14 +17,14 @@ type reader struct {
 	errs   []error
 	doubts []string
 	// An alias can contain itself, or stand for more than memory holds.
-	depth, elements int
+	depth, elements, most int
 }
 
-// The deepest and the largest file that is read, and how many mappings come into one by "<<".
+// The deepest file that is read, how many elements its aliases may stand for beside those that are written out, and how many mappings come into one by "<<".
 const (
-	deepest    = 64
-	largest    = 1_000_000
-	mostMerged = 100
+	deepest      = 64
+	mostRepeated = 20_000
+	mostMerged   = 100
 )
 
 // fail notes a mistake at a node. Without one it is about the whole file.
@@ -61,7 +61,17 @@ func (r *reader) parse(text string) *yaml.Node {
 	if decoder.Decode(&second) == nil && !isNull(&second) {
 		r.fail(&second, "a file has one document; this is a second one")
 	}
+	r.most = size(&document) + mostRepeated
 	return resolve(&document)
+}
+
+// size is how many nodes are written out in a file.
+func size(n *yaml.Node) int {
+	all := 1
+	for _, inner := range n.Content {
+		all += size(inner)
+	}
+	return all
 }
 
 // resolve is what a document or an alias stands for.
@@ -93,7 +103,11 @@ func (r *reader) fields(n *yaml.Node, known ...string) map[string]*yaml.Node {
 	}
 	values := map[string]*yaml.Node{}
 	sources := []*yaml.Node{n}
-	for i := 0; i < len(sources) && i <= mostMerged; i++ { // what "<<" brings comes behind, and gives way to what is there
+	for i := 0; i < len(sources); i++ { // what "<<" brings comes behind, and gives way to what is there
+		if i > mostMerged {
+			r.fail(n, `"<<" brings more than %d mappings into this one`, mostMerged)
+			break
+		}
 		source := resolve(sources[i])
 		if source.Kind == yaml.SequenceNode {
 			sources = append(sources, source.Content...)
@@ -141,9 +155,9 @@ func (r *reader) list(n *yaml.Node, read func(*yaml.Node)) {
 	r.depth++
 	defer func() { r.depth-- }()
 	for _, element := range n.Content {
-		if r.elements++; r.depth > deepest || r.elements > largest {
-			r.fail(n, "there are lists in lists, more than %d deep, or more than %d elements", deepest, largest)
-			r.elements = largest // one mistake for each list that is still open
+		if r.elements++; r.depth > deepest || r.elements > r.most {
+			r.fail(n, "there are lists in lists, more than %d deep, or aliases that stand for more than %d elements", deepest, mostRepeated)
+			r.elements = r.most // one mistake for each list that is still open
 			return
 		}
 		read(resolve(element))

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v4"
 
@@ -26,6 +27,7 @@ type Routes struct {
 	strict, loose patterns
 	all           []*Route
 	usesClient    bool // an entry holds {client}
+	preflights    bool // are charged
 }
 
 // patterns find routes by the pattern that matches a request.
@@ -128,14 +130,14 @@ func (rs *Routes) finish(root *node) (doubts []string, err error) {
 			if len(rules) == 0 {
 				doubts = append(doubts, route.places[i]+": no rule below descriptors is for this descriptor, so it limits nothing")
 			}
-			blocks := slices.ContainsFunc(rules, (*Rule).closes)
+			blocks := slices.ContainsFunc(rules, (*Rule).Closes)
 			route.loose = route.loose || (blocks && !route.looseIsGiven)
 		}
 		if !route.loose {
 			continue
 		}
 		method, host, path := split(route.pattern)
-		if err := rs.loose.add(method+host+strings.ToLower(path), route); err != nil {
+		if err := rs.loose.add(method+host+folded(path), route); err != nil {
 			return nil, fmt.Errorf("%s: %w", route.places[0], err)
 		}
 	}
@@ -268,6 +270,16 @@ func host(q *http.Request) string {
 	return strings.TrimSuffix(name, ".")
 }
 
+// Frees says whether a route is not charged for a request that a browser asks first (OPTIONS with Origin and Access-Control-Request-Method):
+// the request itself follows. A route that names OPTIONS means these, too. What is closed is so for them as well.
+func (rs *Routes) Frees(q *http.Request, route *Route, rule *Rule) bool {
+	if rs.preflights || q.Method != http.MethodOptions || q.Header.Get("Origin") == "" || q.Header.Get("Access-Control-Request-Method") == "" {
+		return false
+	}
+	method, _, _ := split(route.pattern)
+	return strings.TrimSpace(method) != http.MethodOptions && (rule == nil || !rule.Closes())
+}
+
 // Of returns the routes of a request: that of its path as it came, and if it is another one, that of its path cleaned and decoded, so
 // that neither "//login" nor "/%6cogin" is a way around "/login". What stands behind a # in it, which some services cut off, is taken both
 // as a part of the path and as none. Loose routes are also those of "/LOGIN/" and "/login;a=b", whatever the case of the method. Of routes with
@@ -293,6 +305,11 @@ func (rs *Routes) Of(q *http.Request) (all []*Route) {
 		return all
 	}
 	again.Method = strings.ToUpper(q.Method)
+	for i := 0; i < len(paths) && len(paths) < mostWritings; i++ { // some services decode twice
+		if again := unescaped(paths[i].Path); again != paths[i].Path {
+			paths = append(paths, &url.URL{Path: again})
+		}
+	}
 	for _, path := range paths {
 		path := loosened(path.Path)
 		for _, path := range []string{path, path + "/"} {
@@ -303,16 +320,32 @@ func (rs *Routes) Of(q *http.Request) (all []*Route) {
 	return all
 }
 
-// loosened is a path as a service may read it that is not particular: in lower case, without parameters, a trailing slash and what stands
-// behind a zero byte, and with slashes for backslashes.
+// mostWritings bounds how often a path is decoded again.
+const mostWritings = 6
+
+// loosened is a path as a service may read it that is not particular: in lower case, without parameters, a trailing slash, blanks around
+// its segments and dots behind them, without what stands behind a zero byte, or a ? or # that was encoded, and with slashes for backslashes.
 func loosened(text string) string {
-	text, _, _ = strings.Cut(text, "\x00")
-	segments := strings.Split(strings.ReplaceAll(strings.ToLower(text), `\`, "/"), "/")
+	if at := strings.IndexAny(text, "\x00?#"); at >= 0 {
+		text = text[:at]
+	}
+	segments := strings.Split(strings.ReplaceAll(folded(text), `\`, "/"), "/")
 	for i := range segments {
 		segments[i], _, _ = strings.Cut(segments[i], ";")
+		if plain := strings.TrimFunc(segments[i], isBlank); plain == "." || plain == ".." {
+			segments[i] = plain
+		} else {
+			segments[i] = strings.TrimRightFunc(plain, func(c rune) bool { return c == '.' || isBlank(c) })
+		}
 	}
 	return strings.TrimSuffix(path.Clean("/"+strings.Join(segments, "/")), "/")
 }
+
+// folded is text in one case, by the rules of any language: some take a long s for an S, and an i without its dot for an I.
+func folded(text string) string { return strings.ToLower(strings.ToUpper(text)) }
+
+// isBlank reports whether some language trims a character: Java all control characters, Python and JavaScript the spaces of Unicode.
+func isBlank(c rune) bool { return c <= ' ' || c == 0x7f || c == 0xfeff || unicode.IsSpace(c) }
 
 func (p *patterns) find(q *http.Request) *Route {
 	_, pattern := p.mux.Handler(q)
@@ -356,6 +389,9 @@ func Target(text string) *url.URL {
 		return u
 	}
 	text, query, _ := strings.Cut(text, "?")
+	if before, behind, found := strings.Cut(text, "://"); found && !strings.Contains(before, "/") { // http://host/path
+		_, text, _ = strings.Cut(behind, "/")
+	}
 	text = "/" + strings.TrimPrefix(text, "/")
 	return &url.URL{Path: unescaped(text), RawPath: text, RawQuery: query}
 }

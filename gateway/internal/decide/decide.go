@@ -3,8 +3,12 @@ package decide
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math"
+	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"redis-throttle/gateway/internal/config"
@@ -21,6 +25,18 @@ type Ask struct {
 	Hits int64
 	// Refund gives these units back instead. It denies nothing.
 	Refund bool
+}
+
+// AsksOf returns the descriptors of a request of HTTP, by the routes of a domain.
+func AsksOf(d *config.Domain, q *http.Request) (asks []Ask) {
+	for _, route := range d.Routes.Of(q) {
+		for _, entries := range route.Descriptors(q) {
+			if match := d.Match(entries); !d.Routes.Frees(q, route, match.Rule) {
+				asks = append(asks, Ask{Match: match, Hits: route.Cost})
+			}
+		}
+	}
+	return asks
 }
 
 // Status is the outcome for a descriptor.
@@ -84,6 +100,20 @@ type part struct {
 	result  []ratelimit.Result // of each limit
 }
 
+// ban says how a denial by this key bans it: "" for none. A rule that does not decide does not ban. A call has one ban for all of its keys.
+func (p *part) ban() string {
+	if p.shadow || p.rule.Ban == 0 || p.hits == 0 {
+		return ""
+	}
+	return p.rule.Ban.String() + " " + p.rule.BanAfter
+}
+
+func (p *part) setBan(call *ratelimit.Call) {
+	if p.ban() != "" {
+		call.Ban, call.BanAfter = p.rule.Ban, p.rule.BanAfter
+	}
+}
+
 // request is a request that is being decided.
 type request struct {
 	*Decider
@@ -92,6 +122,7 @@ type request struct {
 	parts   []part
 	verdict Verdict
 	passed  bool // a descriptor has no rule
+	banned  bool // a key is banned, which holds in a shadow, too
 }
 
 // Decide decides about all descriptors of a request at one instant. If the keys are in several slots of a cluster, or more than
@@ -114,8 +145,8 @@ func (d *Decider) Decide(ctx context.Context, domain *config.Domain, asks []Ask)
 	if r.verdict.Over && !domain.Compat {
 		r.giveBack(ctx)
 	}
-	r.verdict.Shadowed = r.verdict.Over && d.Shadow
-	r.verdict.Over = r.verdict.Over && !d.Shadow
+	r.verdict.Shadowed = r.verdict.Over && d.Shadow && !r.banned
+	r.verdict.Over = r.verdict.Over && !r.verdict.Shadowed
 	return r.verdict, nil
 }
 
@@ -203,6 +234,8 @@ func (r *request) quota(rule *config.Rule) bool { return rule.Quota || r.Quota }
 // together asks about all keys, with as few calls as there can be.
 func (r *request) together(ctx context.Context) error {
 	denied := false
+	// Rules with a ban come first: behind a call that denies they would only be looked at, and not count the denial.
+	slices.SortStableFunc(r.parts, func(a, b part) int { return strings.Compare(b.ban(), a.ban()) })
 	for rest := r.parts; len(rest) > 0; {
 		n := r.group(rest)
 		result, err := r.ask(ctx, rest[:n], denied)
@@ -221,13 +254,10 @@ func (r *request) together(ctx context.Context) error {
 
 // group is how many of the parts go into the next call. It brings those of one slot together.
 func (r *request) group(parts []part) int {
-	if !r.Redis.Cluster() {
-		return min(len(parts), maxKeys)
-	}
-	tag := r.asks[parts[0].asks[0]].Tag
+	tag, ban := r.asks[parts[0].asks[0]].Tag, parts[0].ban()
 	n := 1
 	for i := 1; i < len(parts) && n < maxKeys; i++ {
-		if r.asks[parts[i].asks[0]].Tag == tag {
+		if (!r.Redis.Cluster() || r.asks[parts[i].asks[0]].Tag == tag) && parts[i].ban() == ban {
 			parts[n], parts[i] = parts[i], parts[n]
 			n++
 		}
@@ -260,13 +290,16 @@ func (r *request) ask(ctx context.Context, group []part, look bool) (ratelimit.R
 		}
 	}
 	limits := 0
+	if !look {
+		group[0].setBan(&call)
+	}
 	for i := range group {
 		call.Keys[i] = group[i].key
 		limits += len(group[i].key.Limits)
 	}
 	call.Each = limits > 1
 	batch := int64(0)
-	if len(group) == 1 && !look {
+	if len(group) == 1 && !look && call.Ban == 0 {
 		batch = group[0].rule.Batch
 	}
 	ctx, err := detached(ctx)
@@ -280,11 +313,14 @@ func (r *request) ask(ctx context.Context, group []part, look bool) (ratelimit.R
 	return result, err
 }
 
+// ErrGone says that the client had left, or its deadline had passed, before Redis was asked.
+var ErrGone = errors.New("the client has left")
+
 // detached is ctx without its deadline, unless the client has left by now. A call to Redis that has begun is bounded by REDIS_TIMEOUT
 // alone: cut short by a client, it would cost a connection, and a Redis that hangs would look like a client without patience.
 func detached(ctx context.Context) (context.Context, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrGone, err)
 	}
 	return context.WithoutCancel(ctx), nil
 }
@@ -310,6 +346,7 @@ func (r *request) spread(group []part, result ratelimit.Result, look bool) {
 		s := p.status(look)
 		if result.Banned && result.KeyIndex == i {
 			s.Over, s.Shadow, s.Remaining, s.RetryAfter = true, false, 0, result.RetryAfter
+			r.banned = true
 		}
 		r.note(p, s)
 	}
@@ -367,6 +404,7 @@ func (r *request) each(ctx context.Context) error {
 		calls[i] = ratelimit.Call{Keys: []ratelimit.Key{p.key}, Cost: p.hits, NoCost: p.hits == 0, Each: len(p.key.Limits) > 1}
 		if p.hits > 0 {
 			calls[i].Charge = charge.Strict
+			p.setBan(&calls[i])
 		}
 	}
 	ctx, err := detached(ctx)
@@ -385,7 +423,7 @@ func (r *request) each(ctx context.Context) error {
 	return nil
 }
 
-// judge says whether the request is over: if any rule is that is no quota, or if all quotas are.
+// judge says whether the request is over: if any rule is that is no quota, if all quotas are, or if a key is banned.
 func (r *request) judge() {
 	quotas, over := 0, 0
 	if r.Quota && r.passed {
@@ -405,7 +443,7 @@ func (r *request) judge() {
 			}
 		}
 	}
-	r.verdict.Over = r.verdict.Over || (quotas > 0 && over == quotas)
+	r.verdict.Over = r.verdict.Over || r.banned || (quotas > 0 && over == quotas)
 }
 
 // giveBackTimeout bounds what nobody waits for but a denied client.
@@ -418,7 +456,7 @@ func (r *request) giveBack(ctx context.Context) {
 	var parts []*part // of each call
 	for i := range r.parts {
 		p := &r.parts[i]
-		if !p.charged || r.Shadow {
+		if !p.charged || (r.Shadow && !r.banned) {
 			continue
 		}
 		p.charged = false

@@ -13,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"redis-throttle/ratelimit"
-	"redis-throttle/ratelimit/guard"
 )
 
 // IsOutage reports whether err keeps Redis from deciding, whatever is asked: it is out of reach, it refuses the login, the commands or the
@@ -119,23 +118,30 @@ func (c *Chain) probed(keys Keys, all bool) (asked []string) {
 	default:
 		one = one[:1]
 	}
-	cluster, ok := c.client.(*redis.ClusterClient)
-	if !ok {
+	if c.node == nil {
 		return one
 	}
-	node, known := guard.Masters(cluster), map[string]bool{}
+	known := map[string]bool{}
+	unknown := 0
 	for n := range mostProbed {
 		if n > 0 {
 			one = keys(n)
 		}
 		for _, key := range one {
-			if at := node(key); !known[at] {
+			at := c.node(key)
+			if at == "" { // the cluster has not been asked yet: another key may have another master
+				unknown++
+			}
+			if !known[at] || (at == "" && unknown <= mostUnknown) {
 				known[at], asked = true, append(asked, key)
 			}
 		}
 	}
 	return asked
 }
+
+// mostUnknown is how many keys are asked about whose masters are not known: with some masters gone, one key could have one of these.
+const mostUnknown = 16
 
 // lacking is the error of a server that decides, but not everything.
 type lacking struct{ err error }

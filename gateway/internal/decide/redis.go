@@ -29,9 +29,10 @@ type Chain struct {
 	shared   *pipelimit.Shared
 	guards   map[guard.Policy]*guard.Guard
 	observe  []func(context.Context, observed.Decision)
-	up       atomic.Bool // a server decided when Probe asked last
-	apart    atomic.Bool // a server has no module: calls of a request are sent as its doors are, not queued as commands of the module
-	told     string      // what Probe logged last
+	up       atomic.Bool             // a server decided when Probe asked last
+	apart    atomic.Bool             // a server has no module: calls of a request are sent as its doors are, not queued as commands of the module
+	node     func(key string) string // the master of a key, in a cluster
+	told     string                  // what Probe logged last
 
 	mu       sync.Mutex
 	deciders map[asked]ratelimit.Decider
@@ -53,7 +54,8 @@ func NewChain(client redis.UniversalClient, o *settings.Settings, observe ...fun
 	}
 	options := guard.Options{Processes: o.Replicas, Logger: slog.Default(), IsOutage: IsOutage}
 	if cluster, ok := client.(*redis.ClusterClient); ok {
-		c.cluster, options.Node = true, guard.Masters(cluster)
+		c.cluster, c.node = true, guard.Masters(cluster)
+		options.Node = c.node
 	}
 	send := commands.Choice(o.Redis.Commands)
 	c.server = ratelimit.New(commands.On(c.shared, commands.Options{Send: send, Logger: slog.Default()}), ratelimit.Options{})

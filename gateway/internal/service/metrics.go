@@ -26,7 +26,9 @@ type metrics struct {
 	info      *prometheus.GaugeVec
 	loadedAt  prometheus.Gauge
 
-	loads, loadFails, unknown, shadowed, lost prometheus.Counter
+	unknown *prometheus.CounterVec
+
+	loads, loadFails, shadowed, lost prometheus.Counter
 
 	rules  sync.Map // of *ruleCounters, by ruleName
 	series atomic.Int64
@@ -82,7 +84,7 @@ func newMetrics(registry prometheus.Registerer, out func() bool) *metrics {
 			"Requests that were refused before they could be decided, by how they came and why.", "via", "reason"),
 		loads:     counter("ratelimit_service_config_load_success", "Configurations that were loaded."),
 		loadFails: counter("ratelimit_service_config_load_error", "Configurations with mistakes."),
-		unknown:   counter("throttle_gateway_domain_not_found_total", "Requests about a domain that no file names."),
+		unknown:   counters("throttle_gateway_domain_not_found_total", "Requests about a domain that no file names, which are let through.", "domain"),
 		shadowed:  counter("ratelimit_service_global_shadow_mode", "Requests that SHADOW_MODE let through."),
 		lost:      counter("throttle_gateway_units_lost_total", "Units of denied requests that could not be given back."),
 		latency: r.NewHistogramVec(prometheus.HistogramOpts{
@@ -110,7 +112,9 @@ func (m *metrics) took(method string, began time.Time) {
 func (m *metrics) failed(domain, via string, err error) {
 	var wrong mistake
 	kind := "service_error"
-	if !errors.As(err, &wrong) && !errors.Is(err, errBusy) {
+	if errors.Is(err, decide.ErrGone) {
+		kind = "client_gone"
+	} else if !errors.As(err, &wrong) && !errors.Is(err, errBusy) {
 		kind = "redis_error"
 	}
 	m.errors.WithLabelValues(kind).Inc()

@@ -53,7 +53,7 @@ func (s *Service) decideRequest(ctx context.Context, request *rls.RateLimitReque
 	asks := make([]decide.Ask, len(request.Descriptors))
 	d := c.Domains[request.Domain]
 	if d == nil { // nothing is limited
-		s.metrics.unknown.Inc()
+		s.unknownDomain(request.Domain)
 		return outcome{asks: asks}, nil
 	}
 	for i, given := range request.Descriptors {

@@ -31,13 +31,14 @@ type Service struct {
 	config   atomic.Pointer[config.Config]
 	room     chan struct{} // for the requests that are being decided
 
-	mu     sync.Mutex
-	logged map[string]time.Time // when a line of each kind was written
+	mu      sync.Mutex
+	unknown map[string]bool      // domains that no file names
+	logged  map[string]time.Time // when a line of each kind was written
 }
 
 // New returns a Service. Load comes before everything else. out says whether Redis is left alone.
 func New(o *settings.Settings, redis decide.Redis, out func() bool, registry prometheus.Registerer) *Service {
-	s := &Service{settings: o, metrics: newMetrics(registry, out), room: make(chan struct{}, o.MaxConcurrency), logged: map[string]time.Time{}}
+	s := &Service{settings: o, metrics: newMetrics(registry, out), room: make(chan struct{}, o.MaxConcurrency), logged: map[string]time.Time{}, unknown: map[string]bool{}}
 	s.decider = &decide.Decider{
 		Redis: redis, Prefix: o.CacheKeyPrefix, Shadow: o.ShadowMode, Quota: o.QuotaMode,
 		Lost: func(units int64, err error) {
@@ -77,6 +78,25 @@ func (s *Service) ProbeKeys(n int) (all []string) {
 		all = append(all, s.settings.CacheKeyPrefix+c.Domains[name].ProbeKey(n))
 	}
 	return all
+}
+
+// mostUnknown bounds the names of domains that are kept.
+const mostUnknown = 100
+
+// unknownDomain tells of a domain that no file names, for which everything is let through: in the log once.
+func (s *Service) unknownDomain(name string) {
+	name = valid(name[:min(len(name), longestLabel)])
+	s.mu.Lock()
+	known := s.unknown[name]
+	if !known && len(s.unknown) < mostUnknown {
+		s.unknown[name] = true
+	} else if !known {
+		name = "other"
+	}
+	s.mu.Unlock()
+	if s.metrics.unknown.WithLabelValues(name).Inc(); !known && name != "other" {
+		slog.Warn("no file names this domain: its requests are let through", "domain", name)
+	}
 }
 
 // outcome is the verdict about the descriptors of a request.

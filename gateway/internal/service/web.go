@@ -3,6 +3,7 @@ package service
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -21,25 +22,63 @@ import (
 	"redis-throttle/ratelimit/httplimit"
 )
 
-// Route is what serves a path, by which name traces know it: "" if nothing does.
-func Route(path string) string {
-	switch {
-	case path == "/check" || path == "/check*" || strings.HasPrefix(path, "/check/"): // with a star for OPTIONS *
-		return "/check"
-	case strings.HasPrefix(path, "/domains/"):
-		return "/domains/{domain}/check"
-	case path == "/json" || path == "/healthcheck" || path == "/livez":
-		return path
-	}
-	return ""
+// form says where a proxy puts the path of the request that it asks about. The address of the check alone decides that, so that no client
+// can choose it.
+type form int
+
+const (
+	behind    form = iota // /check/PATH: behind the address
+	forwarded             // /forward: in X-Forwarded-Uri
+)
+
+// endpoint is what serves a path: the name that traces know it by, "" if nothing does, and of a check the domain, the form and what stands
+// behind the address.
+type endpoint struct {
+	name, domain, rest string
+	form               form
 }
+
+// Route is the name of what serves a path: "" if nothing does.
+func Route(path string) string { return endpointOf(path).name }
+
+func endpointOf(path string) endpoint {
+	switch path {
+	case "/json", "/healthcheck", "/livez":
+		return endpoint{name: path}
+	case "/forward":
+		return endpoint{name: path, form: forwarded}
+	}
+	if rest, ok := strings.CutPrefix(path, "/check"); ok && isPath(rest) {
+		return endpoint{name: "/check", rest: rest}
+	}
+	behindDomains, ok := strings.CutPrefix(path, "/domains/")
+	if !ok {
+		return endpoint{}
+	}
+	escaped, rest, _ := strings.Cut(behindDomains, "/")
+	domain, err := url.PathUnescape(escaped)
+	if err != nil || domain == "" {
+		return endpoint{}
+	}
+	if rest == "forward" {
+		return endpoint{name: "/domains/{domain}/forward", domain: domain, form: forwarded}
+	}
+	if rest, ok = strings.CutPrefix(rest, "check"); ok && isPath(rest) {
+		return endpoint{name: "/domains/{domain}/check", domain: domain, rest: rest}
+	}
+	return endpoint{}
+}
+
+// isPath says whether text can stand behind the address of a check: a path, that of OPTIONS *, or none.
+func isPath(text string) bool { return text == "" || text == "*" || text[0] == '/' }
 
 // Handler serves the routes of HTTP.
 func (s *Service) Handler(healthy func() bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// Not http.ServeMux: what stands behind /check is the path of another request, as it came.
-		escaped := cmp.Or(r.URL.RawPath, r.URL.EscapedPath())
-		switch Route(escaped) {
+		switch e := endpointOf(cmp.Or(r.URL.RawPath, r.URL.EscapedPath())); e.name {
+		case "":
+			http.NotFound(w, r)
 		case "/json":
 			s.json(w, r)
 		case "/livez": // the process answers, whatever it needs
@@ -50,18 +89,8 @@ func (s *Service) Handler(healthy func() bool) http.Handler {
 				return
 			}
 			_, _ = io.WriteString(w, "OK")
-		case "/check":
-			s.check(w, r, "", strings.TrimPrefix(escaped, "/check"))
-		case "/domains/{domain}/check":
-			name, rest, found := strings.Cut(strings.TrimPrefix(escaped, "/domains/"), "/check")
-			domain, err := url.PathUnescape(name)
-			if !found || err != nil || name == "" || (rest != "" && rest[0] != '/') {
-				http.NotFound(w, r)
-				return
-			}
-			s.check(w, r, domain, rest)
 		default:
-			http.NotFound(w, r)
+			s.check(w, r, e)
 		}
 	})
 }
@@ -102,10 +131,10 @@ func (s *Service) json(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(text)
 }
 
-// check decides about the request that a proxy has got. Its path stands behind /check, or in X-Forwarded-Uri if nothing does.
-func (s *Service) check(w http.ResponseWriter, r *http.Request, name, rest string) {
+// check decides about the request that a proxy has got.
+func (s *Service) check(w http.ResponseWriter, r *http.Request, e endpoint) {
 	defer s.metrics.took("check", time.Now())
-	d, err := s.routed(name)
+	d, err := s.routed(e.domain)
 	if errors.Is(err, errNoConfig) {
 		s.refuse("check", noConfig)
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -116,18 +145,13 @@ func (s *Service) check(w http.ResponseWriter, r *http.Request, name, rest strin
 		http.Error(w, err.Error(), http.StatusNotFound)
 		return
 	}
-	original, err := originalOf(r, rest)
+	original, err := originalOf(r, e)
 	if err != nil {
 		s.refuse("check", incomplete)
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	var asks []decide.Ask
-	for _, route := range d.Routes.Of(original) {
-		for _, entries := range route.Descriptors(original) {
-			asks = append(asks, decide.Ask{Match: d.Match(entries), Hits: route.Cost})
-		}
-	}
+	asks := decide.AsksOf(d, original)
 	if len(asks) == 0 {
 		w.WriteHeader(http.StatusOK)
 		return
@@ -212,28 +236,56 @@ func (s *Service) routed(name string) (only *config.Domain, err error) {
 	return only, nil
 }
 
-// originalOf is the request that the proxy asks about. Where its path stands behind /check, its method is that of the check, and the
-// header fields that name another one are the client's and do not count.
-func originalOf(r *http.Request, rest string) (*http.Request, error) {
+// originalOf is the request that the proxy asks about.
+func originalOf(r *http.Request, e endpoint) (*http.Request, error) {
 	original := r.Clone(r.Context())
-	if rest == "" && (r.URL.RawQuery != "" || r.URL.ForceQuery) {
-		rest = "/" // of "GET http://host?query", for which nginx asks "/check?query"
+	var uri string
+	var err error
+	if e.form == forwarded {
+		uri, err = forwardedTo(original)
+	} else {
+		uri, err = behindCheck(r, e.rest)
 	}
-	if rest == "" {
-		uri := r.Header.Get("X-Forwarded-Uri")
-		if uri == "" {
-			return nil, errors.New("the path of the request is missing: ask /check/PATH, or set X-Forwarded-Uri")
+	if err != nil {
+		return nil, err
+	}
+	original.URL, original.RequestURI = config.Target(uri), uri
+	return original, nil
+}
+
+// behindCheck is what stands behind the address, and the query. The method and the host are those of the check itself: the header fields that
+// name others are the client's, and do not count.
+func behindCheck(r *http.Request, rest string) (uri string, err error) {
+	if rest == "" { // nginx has no path of "GET http://host", nor of "GET http://host?query"
+		if r.Header[forwardedURI] != nil { // of a proxy that means /forward, for which all requests would be one
+			return "", errors.New("the path of the request is missing behind /check: a proxy that sends X-Forwarded-Uri asks /forward")
 		}
-		if method := r.Header.Get("X-Forwarded-Method"); method != "" {
-			original.Method = method
-		}
-		if host := r.Header.Get("X-Forwarded-Host"); host != "" {
-			original.Host = host
-		}
-		rest = uri
-	} else if r.URL.RawQuery != "" {
+		rest = "/"
+	}
+	if r.URL.RawQuery != "" {
 		rest += "?" + r.URL.RawQuery
 	}
-	original.URL, original.RequestURI = config.Target(rest), rest
-	return original, nil
+	return rest, nil
+}
+
+const (
+	forwardedURI    = "X-Forwarded-Uri"
+	forwardedMethod = "X-Forwarded-Method"
+	forwardedHost   = "X-Forwarded-Host"
+)
+
+// forwardedTo is the path and the query in X-Forwarded-Uri. The method and the host are set that the other fields name. A query of the check
+// itself means nothing: Caddy adds that of the client.
+func forwardedTo(r *http.Request) (uri string, err error) {
+	for _, name := range []string{forwardedURI, forwardedMethod, forwardedHost} {
+		if len(r.Header[name]) > 1 { // the proxy has added its own to that of a client
+			return "", fmt.Errorf("%s is there twice: the proxy has to replace what a client writes there", name)
+		}
+	}
+	if uri = r.Header.Get(forwardedURI); uri == "" {
+		return "", errors.New("the path of the request is missing: set X-Forwarded-Uri, or ask /check/PATH")
+	}
+	r.Method = cmp.Or(r.Header.Get(forwardedMethod), r.Method)
+	r.Host = cmp.Or(r.Header.Get(forwardedHost), r.Host)
+	return uri, nil
 }

@@ -1,20 +1,23 @@
 package settings
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
 // Client connects to Redis when it is first needed. A call fails fast when Redis is in trouble.
-func (r *Redis) Client() (redis.UniversalClient, error) {
+func (r *Redis) Client(certificates *Certificates) (redis.UniversalClient, error) {
 	o := &redis.UniversalOptions{
 		DialTimeout: r.Timeout, ReadTimeout: r.Timeout, WriteTimeout: r.Timeout, PoolTimeout: r.Timeout,
 		DialerRetries: 1, ContextTimeoutEnabled: true, PoolSize: r.PoolSize, PipelinePoolSize: -1,
@@ -28,12 +31,22 @@ func (r *Redis) Client() (redis.UniversalClient, error) {
 	}
 	o.SentinelUsername, o.SentinelPassword = credentials(r.SentinelAuth)
 	if r.TLS || o.TLSConfig != nil {
-		if o.TLSConfig, err = tlsConfig(r.TLSCert, r.TLSKey, r.TLSCA, r.TLSAnyName); err != nil {
+		secure, err := r.tls(certificates)
+		if err != nil {
 			return nil, err
+		}
+		o.TLSConfig = nil
+		o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
+			ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+			defer cancel()
+			return (&tls.Dialer{NetDialer: &net.Dialer{KeepAlive: keepAlive}, Config: secure()}).DialContext(ctx, network, address)
 		}
 	}
 	return redis.NewUniversalClient(o), nil
 }
+
+// keepAlive is how often a connection that is idle is tried, as go-redis has it.
+const keepAlive = 5 * time.Minute
 
 // plain says that connections are without TLS.
 func (r *Redis) plain() bool { return !r.TLS && !strings.HasPrefix(r.URL, "rediss://") }
@@ -81,32 +94,39 @@ func (r *Redis) address(o *redis.UniversalOptions) (err error) {
 	return err
 }
 
-// tlsConfig is for a client. anyName checks the certificate, but not for which host it is.
-func tlsConfig(cert, key, ca string, anyName bool) (*tls.Config, error) {
-	c := &tls.Config{MinVersion: tls.VersionTLS12}
-	var err error
-	if c.RootCAs, err = pool(ca); err != nil {
+// tls makes the configuration of each connection anew, with the certificates that the files hold then.
+func (r *Redis) tls(certificates *Certificates) (func() *tls.Config, error) {
+	pair, err := keepPair(certificates, "REDIS_TLS_CLIENT_CERT", r.TLSCert, r.TLSKey)
+	if err != nil {
 		return nil, err
 	}
-	if cert != "" || key != "" {
-		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			return nil, err
-		}
-		c.Certificates = []tls.Certificate{pair}
+	authorities, err := keepPool(certificates, "REDIS_TLS_CACERT", r.TLSCA)
+	if err != nil {
+		return nil, err
 	}
-	if anyName {
-		c.InsecureSkipVerify = true
-		c.VerifyConnection = func(state tls.ConnectionState) error {
-			o := x509.VerifyOptions{Roots: c.RootCAs, Intermediates: x509.NewCertPool()}
-			for _, more := range state.PeerCertificates[1:] {
-				o.Intermediates.AddCert(more)
-			}
-			_, err := state.PeerCertificates[0].Verify(o)
-			return err
+	return func() *tls.Config {
+		c := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: authorities.get()}
+		if own := pair.get(); own != nil {
+			c.Certificates = []tls.Certificate{*own}
 		}
+		if r.TLSAnyName {
+			acceptAnyName(c)
+		}
+		return c
+	}, nil
+}
+
+// acceptAnyName checks the certificate of a server, but not for which host it is.
+func acceptAnyName(c *tls.Config) {
+	c.InsecureSkipVerify = true
+	c.VerifyConnection = func(state tls.ConnectionState) error {
+		o := x509.VerifyOptions{Roots: c.RootCAs, Intermediates: x509.NewCertPool()}
+		for _, more := range state.PeerCertificates[1:] {
+			o.Intermediates.AddCert(more)
+		}
+		_, err := state.PeerCertificates[0].Verify(o)
+		return err
 	}
-	return c, nil
 }
 
 // pool is the certificates of a file, and no others: a certificate that any authority of the system has signed is not enough where the file names
@@ -126,21 +146,25 @@ func pool(file string) (*x509.CertPool, error) {
 	return all, nil
 }
 
-// GrpcTLS is for the Rate Limit Service; nil without TLS. With a CA, clients need a certificate. The certificate is read again with each
-// connection, so a new one needs no restart.
-func (s *Settings) GrpcTLS() (*tls.Config, error) {
+// GrpcTLS is for the Rate Limit Service; nil without TLS. With a CA, clients need a certificate. The files are read again with each
+// connection, so a new certificate or authority needs no restart.
+func (s *Settings) GrpcTLS(certificates *Certificates) (*tls.Config, error) {
 	if !s.GrpcUseTLS {
 		return nil, nil
 	}
-	if _, err := tls.LoadX509KeyPair(s.GrpcTLSCert, s.GrpcTLSKey); err != nil {
-		return nil, err
-	}
-	clients, err := pool(s.GrpcClientCA)
+	pair, err := keepPair(certificates, "GRPC_SERVER_TLS_CERT", s.GrpcTLSCert, s.GrpcTLSKey)
 	if err != nil {
 		return nil, err
 	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, ClientCAs: clients}
-	if clients != nil {
+	if pair.last == nil {
+		return nil, errors.New("GRPC_SERVER_USE_TLS needs GRPC_SERVER_TLS_CERT and GRPC_SERVER_TLS_KEY")
+	}
+	clients, err := keepPool(certificates, "GRPC_CLIENT_TLS_CACERT", s.GrpcClientCA)
+	if err != nil {
+		return nil, err
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}}
+	if s.GrpcClientCA != "" {
 		c.ClientAuth = tls.RequireAndVerifyClientCert
 	}
 	if name := s.GrpcClientSAN; name != "" {
@@ -152,9 +176,12 @@ func (s *Settings) GrpcTLS() (*tls.Config, error) {
 			return err
 		}
 	}
-	c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-		pair, err := tls.LoadX509KeyPair(s.GrpcTLSCert, s.GrpcTLSKey)
-		return &pair, err
+	fresh := c.Clone()
+	c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		now := fresh.Clone()
+		now.Certificates, now.ClientCAs = []tls.Certificate{*pair.get()}, clients.get()
+		return now, nil
 	}
+	c.Certificates = []tls.Certificate{*pair.last}
 	return c, nil
 }

@@ -39,6 +39,7 @@ type Settings struct {
 	LogLevel          string            `env:"LOG_LEVEL" envDefault:"INFO"`
 	LogFormat         string            `env:"LOG_FORMAT" envDefault:"text"`
 	ShutdownTimeout   time.Duration     `env:"SHUTDOWN_TIMEOUT" envDefault:"20s"`
+	ShutdownDelay     time.Duration     `env:"SHUTDOWN_DELAY" envDefault:"0s"`
 	MaxRequestBytes   int               `env:"MAX_REQUEST_BYTES" envDefault:"4194304"`
 	MaxConcurrency    int               `env:"MAX_CONCURRENCY" envDefault:"4096"`
 	MaxDescriptors    int               `env:"MAX_DESCRIPTORS" envDefault:"128"`
@@ -176,8 +177,8 @@ func (s *Settings) check() error {
 		return fmt.Errorf("NEAR_LIMIT_RATIO=%v: expected 0 to 1", s.NearLimitRatio)
 	case !isShare(s.Tracing.Rate):
 		return fmt.Errorf("TRACING_SAMPLING_RATE=%v: expected 0 to 1", s.Tracing.Rate)
-	case s.ShutdownTimeout < 0 || s.GrpcMaxAge < 0 || s.GrpcMaxAgeGrace < 0 || s.DenialAge < 0:
-		return errors.New("SHUTDOWN_TIMEOUT, GRPC_MAX_CONNECTION_AGE, GRPC_MAX_CONNECTION_AGE_GRACE and DENIAL_AGE must not be negative")
+	case s.ShutdownTimeout < 0 || s.ShutdownDelay < 0 || s.GrpcMaxAge < 0 || s.GrpcMaxAgeGrace < 0 || s.DenialAge < 0:
+		return errors.New("SHUTDOWN_DELAY, SHUTDOWN_TIMEOUT, GRPC_MAX_CONNECTION_AGE, GRPC_MAX_CONNECTION_AGE_GRACE and DENIAL_AGE must not be negative")
 	case s.Redis.PoolSize < 0 || s.Denials < -1:
 		return errors.New("REDIS_POOL_SIZE must not be negative, nor DENIALS less than -1, which remembers none")
 	case s.Redis.PoolSize > mostConnections:
@@ -202,6 +203,8 @@ func (s *Settings) check() error {
 		return fmt.Errorf("TRACING_EXPORTER_PROTOCOL=%s: expected http or grpc", s.Tracing.Protocol)
 	case s.Redis.Commands != "auto" && s.Redis.Commands != "module" && s.Redis.Commands != "functions":
 		return fmt.Errorf("REDIS_COMMANDS=%s: expected auto, module or functions", s.Redis.Commands)
+	case strings.Contains(s.CacheKeyPrefix, "{}"):
+		return fmt.Errorf("CACHE_KEY_PREFIX=%s: with {} in it, a cluster does not keep the keys of a domain together", s.CacheKeyPrefix)
 	case s.Redis.Timeout <= 0:
 		return errors.New("REDIS_TIMEOUT must be positive")
 	}

@@ -2,14 +2,14 @@
 'use strict'
 const path = require('node:path')
 
-const name = `redis-throttle-dev-${process.platform}-${process.arch}`
+const name = `@redis-throttle/dev-${process.platform}-${process.arch}`
 
 module.exports = function find(program) {
   let folder
   try {
     folder = path.dirname(require.resolve(`${name}/package.json`))
   } catch {
-    throw new Error(`redis-throttle-dev has no package ${name}: there is none for this system, or it was installed without optional dependencies`)
+    throw new Error(`@redis-throttle/dev has no package ${name}: there is none for this system, or it was installed without optional dependencies`)
   }
   return path.join(folder, 'bin', process.platform === 'win32' ? `${program}.exe` : program)
 }
