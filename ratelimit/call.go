@@ -8,7 +8,7 @@ import (
 	"redis-throttle/ratelimit/internal/taken"
 )
 
-// Call is one act on one key or several. It is a plain value: whatever decides it, a server, a cache, a batch or a fake,
+// Call is one verb on one key or several. It is a plain value: whatever decides it, a server, a cache, a batch or a fake,
 // reads it and changes nothing in it. Each field says which verbs it is for. A field that the verb does not take is an
 // error, which names it.
 type Call struct {

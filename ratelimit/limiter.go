@@ -13,7 +13,7 @@
 //
 // All limits of a call are decided at one instant, all or nothing.
 //
-// # One act, one shape
+// # One verb, one shape
 //
 // A Call is a value: a verb, keys with their limits, a cost and options. A Decider decides it. A Limiter on a Redis client is
 // one; the others stand before it and take it as their next: packages cached, batched, guard and observed. Each handles every
@@ -41,14 +41,19 @@ package ratelimit
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"redis-throttle/ratelimit/internal/doors"
+	"redis-throttle/ratelimit/internal/lag"
+	"redis-throttle/ratelimit/internal/shared"
 )
 
 // Decider decides calls. It is safe for concurrent use. A denied call is no error: Result.Limited says so. An error says that the
@@ -72,9 +77,10 @@ type Limiter struct {
 }
 
 // New returns a Limiter that sends calls to Redis: by a *redis.Client, *redis.ClusterClient, *redis.Ring, *redis.Conn,
-// *redis.Tx, redis.UniversalClient, or anything else that sends a command. A call has its answer when Decide returns, so
-// pipelines are for package pipelimit. New panics if client is nil or a pipeline. Where the server has no module, calls are sent as functions:
-// see package commands, whose On is a client with options for that.
+// *redis.Tx, redis.UniversalClient, or anything else that sends a command. Calls that are under way at the same time share pipelines of a
+// *redis.Client, *redis.ClusterClient or *redis.Ring, as package pipelimit says. Hooks of such a client see them in ProcessPipelineHook.
+// A call has its answer when Decide returns, so pipelines are for package pipelimit. New panics if client is nil or a pipeline. Where the
+// server has no module, calls are sent as functions: see package commands, whose On is a client with options for that.
 func New(client interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
 }, o Options) *Limiter {
@@ -94,7 +100,26 @@ func New(client interface {
 			panic("ratelimit: New needs a Redis client, not nil")
 		}
 	}
-	return &Limiter{&remote{to, o.Patience, doors.New(to, way, IsOutage)}}
+	sends := together(to)
+	r := &remote{client: to, patience: o.Patience, doors: doors.New(sends, way, IsOutage)}
+	if _, watched := sends.(*shared.Client); !watched && doors.Locates(sends) {
+		r.server = new(lag.Server)
+	}
+	return &Limiter{r}
+}
+
+// together is a client whose calls share pipelines, where client is one of go-redis for many callers. Whatever else sends commands, such as
+// a type that embeds one of them, keeps its own way.
+func together(client sender) sender {
+	switch client := client.(type) {
+	case *redis.Client:
+		return shared.Of(client)
+	case *redis.ClusterClient:
+		return shared.Of(client)
+	case *redis.Ring:
+		return shared.Of(client)
+	}
+	return client
 }
 
 // With returns the verbs of next, which is any Decider. It panics if next is nil or a zero Limiter.
@@ -195,6 +220,9 @@ type remote struct {
 	client   sender
 	patience time.Duration
 	doors    *doors.Doors
+	signs    signs
+	left     atomic.Int64 // when a connection was last left, in Unix ns
+	server   *lag.Server  // nil if the client itself says when this process is to blame for a call whose time is over, or calls no server
 }
 
 type sender interface {
@@ -202,14 +230,79 @@ type sender interface {
 }
 
 func (r *remote) Decide(ctx context.Context, call Call) (Result, error) {
-	result, err := r.ask(ctx, call)
-	if err != nil && IsOutage(err) {
+	result, err := r.watched(ctx, call)
+	switch {
+	case err == nil: // which allocates nothing
+	case IsOutage(err):
+		err = r.located(err)
 		// go-redis asks a cluster who its masters are when it repeats a command, which it does with few of ours, or else once in a minute.
 		if cluster, ok := r.client.(interface{ ReloadState(ctx context.Context) }); ok {
 			cluster.ReloadState(ctx) // in the background, once in 200 ms at most
 		}
+		r.leave(ctx, err)
+	case errors.As(err, new(tls.RecordHeaderError)):
+		err = r.located(err)
 	}
 	return result, err
+}
+
+// leavePause is between two connections that are left: the answers of many calls may ask for it.
+const leavePause = 20 * time.Millisecond
+
+// leave has the only server of a client close a connection over which it has answered that it loads its data, or has lost its master:
+// another server may have its address by now. At READONLY go-redis does so itself.
+func (r *remote) leave(ctx context.Context, err error) {
+	client, ok := r.client.(*redis.Client)
+	if shared, is := r.client.(interface{ Client() redis.UniversalClient }); is {
+		client, ok = shared.Client().(*redis.Client)
+	}
+	if !ok || !redis.IsLoadingError(err) && !redis.IsMasterDownError(err) {
+		return
+	}
+	before, now := r.left.Load(), time.Now().UnixNano()
+	if now-before < int64(leavePause) || !r.left.CompareAndSwap(before, now) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	go func() {
+		defer cancel()
+		pipe := client.Pipeline() // which may have a pool of its own
+		pipe.Do(ctx, "QUIT")
+		_, _ = pipe.Exec(ctx) // over the connection that was given back last
+	}()
+}
+
+// located is an error with what it does not say of a client's only server: its address, and that it is asked by TLS. A server that speaks
+// none answers nothing, or something else.
+func (r *remote) located(err error) error {
+	client, ok := r.client.(interface{ Options() *redis.Options })
+	if !ok {
+		return err
+	}
+	o := client.Options()
+	if o.TLSConfig != nil {
+		return fmt.Errorf("%w (server %s, by TLS)", err, o.Addr)
+	}
+	if !strings.Contains(err.Error(), o.Addr) {
+		return fmt.Errorf("%w (server %s)", err, o.Addr)
+	}
+	return err
+}
+
+// watched is ask, and takes no time that this process was late for that of the server.
+func (r *remote) watched(ctx context.Context, call Call) (Result, error) {
+	if err := ctx.Err(); errors.Is(err, context.DeadlineExceeded) {
+		return Result{}, fmt.Errorf("ratelimit: %v: %w", call.Verb, shared.Begins(ctx))
+	}
+	if r.server == nil {
+		return r.ask(ctx, call)
+	}
+	watch := shared.Watch(r.server)
+	result, err := r.ask(ctx, call)
+	if err == nil || errors.As(err, new(redis.Error)) {
+		r.server.Answer()
+	}
+	return result, watch.End(err)
 }
 
 func (r *remote) ask(ctx context.Context, call Call) (Result, error) {
@@ -253,10 +346,13 @@ func explain(name string, err error) error {
 	}
 	var nothing *doors.NothingError
 	switch {
-	case doors.IsUnknown(err), errors.As(err, &nothing):
+	case doors.IsMissing(err) && doors.Lacks(err) == "", errors.As(err, &nothing):
 		return fmt.Errorf("ratelimit: %s: %w: %w", name, ErrNoModule, serverError(keyless(err.Error())))
 	case redis.HasErrorPrefix(err, "syntax error near '"+compact+"'"), redis.HasErrorPrefix(err, "syntax error near 'EACH'"):
 		return fmt.Errorf("ratelimit: %s: %w: %w", name, ErrNoModule, err)
+	}
+	if redis.HasErrorPrefix(err, "CROSSSLOT") {
+		return fmt.Errorf("ratelimit: %s: %w: in a cluster the keys of a call need the same hash tag, such as {42}:requests and {42}:tokens", name, err)
 	}
 	return fmt.Errorf("ratelimit: %s: %w", name, err)
 }

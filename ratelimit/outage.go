@@ -8,13 +8,15 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"redis-throttle/ratelimit/internal/shared"
 )
 
-// IsOverload reports whether err means that this process asks for more than its pool of connections to Redis can carry
-// (PoolSize, PoolTimeout). Redis may well be up, so this is no outage. A service that lets requests through at this error has no
-// limit as soon as there are enough of them.
+// IsOverload reports whether err means that this process has more to do than it can: it asks for more than its pool of connections to Redis
+// carries (PoolSize, PoolTimeout), more calls wait than pipelimit.Options.Waiting, it was too busy to see a reply in time, or the deadline of
+// a call had passed before it was sent. Redis may well be up, so this is no outage. A service that lets requests through at this error has no limit as soon as there are enough of them.
 func IsOverload(err error) bool {
-	return errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted)
+	return errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) || errors.As(err, new(*shared.Overload))
 }
 
 // IsOutage reports whether err, from a Decider, means that Redis is out of reach or in a state

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"redis-throttle/ratelimit/internal/doors"
+	"redis-throttle/ratelimit/internal/shared"
 )
 
 // A call that waits is sent over a connection of its own. In the client's pool, callers that wait, and those that have long
@@ -73,7 +74,7 @@ func (r *remote) wait(ctx context.Context, call Call) (result Result, err error)
 		place := standing{cmd: newCmd(ctx, &cmd)}
 		place.answers, place.alive, place.leave = own.Stand(ctx, place.cmd)
 		reply, err := r.waitIn(ctx, place, &call, &cmd)
-		if r.doors.Lacks(err) {
+		if doors.Lacks(err) == "" && r.doors.Lacks(err) {
 			return r.poll(ctx, call)
 		}
 		return call.answer(&cmd, reply, err)
@@ -87,38 +88,19 @@ func (r *remote) wait(ctx context.Context, call Call) (result Result, err error)
 		return call.answer(&cmd, reply, err)
 	}
 	o, asking := *node.Options(), false
-	alive := func(ctx context.Context) error {
-		if err := node.Ping(ctx).Err(); !errors.Is(err, context.DeadlineExceeded) {
-			return err
-		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.patience) // the pool may be busy
-		defer cancel()
-		return ping(ctx, *node.Options())
-	}
 	for range redirects {
-		place := stand(ctx, o, asking, &cmd, r.patience)
-		place.alive = alive
+		place := r.stand(ctx, o, asking, &cmd)
 		var reply any
 		reply, err = r.waitIn(ctx, place, &call, &cmd)
-		if r.doors.Lacks(err) {
+		if doors.Lacks(err) == "" && r.doors.Lacks(err) {
 			return r.poll(ctx, call)
 		}
 		moved := false
 		if o.Addr, asking, moved = redirected(err, o.Addr); !moved {
 			return call.answer(&cmd, reply, err)
 		}
-		alive = func(ctx context.Context) error { return ping(ctx, o) }
 	}
 	return Result{}, explain(name, err)
-}
-
-// ping asks the server that o leads to for a sign of life, over a connection of its own.
-func ping(ctx context.Context, o redis.Options) error {
-	single(&o)
-	o.ContextTimeoutEnabled = true
-	client := redis.NewClient(&o)
-	defer client.Close()
-	return client.Ping(ctx).Err()
 }
 
 // redirected says where in a cluster the key is. asking is for a key that is on its way there.
@@ -200,18 +182,6 @@ func (r *remote) waitIn(ctx context.Context, line standing, call *Call, cmd *com
 	}
 }
 
-// alive asks the server for a sign of life. Any reply is one.
-func (r *remote) alive(ctx context.Context, ask func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.patience)
-	defer cancel()
-	err := ask(ctx)
-	var reply redis.Error
-	if err == nil || errors.As(err, &reply) || !IsOutage(err) {
-		return nil
-	}
-	return err
-}
-
 // undo gives back what came too late, or may have come: a slot is given back also where the answer was lost. The server takes back by itself
 // what was only reserved.
 func (r *remote) undo(ctx context.Context, call Call, cmd *command, answered *redis.Cmd, err error) {
@@ -237,12 +207,13 @@ type line struct {
 
 	mu   sync.Mutex
 	conn net.Conn
+	run  string // which server it is, see spot
 	left bool
 }
 
 // stand sends a command that waits over a connection of its own, to the server that o leads to.
-func stand(ctx context.Context, o redis.Options, asking bool, cmd *command, patience time.Duration) standing {
-	line := newLine(o, cmd.timeout, patience)
+func (r *remote) stand(ctx context.Context, o redis.Options, asking bool, cmd *command) standing {
+	line := newLine(o, cmd.timeout, r.patience)
 	answers := make(chan error, 1)
 	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c := newCmd(sending, cmd)
@@ -258,7 +229,14 @@ func stand(ctx context.Context, o redis.Options, asking bool, cmd *command, pati
 		_ = line.client.Process(sending, doors.Once{Cmd: c})
 		answers <- c.Err()
 	}()
-	return standing{cmd: c, answers: answers, leave: func(patience time.Duration) { line.leave(stop, patience) }}
+	alive := func(ctx context.Context) error {
+		at := line.spot()
+		if at.addr == "" { // it still connects
+			return signOf(ctx, o, at)
+		}
+		return r.signs.of(at, r.patience/2, func() error { return signOf(ctx, o, at) })
+	}
+	return standing{cmd: c, answers: answers, alive: alive, leave: func(patience time.Duration) { line.leave(stop, patience) }}
 }
 
 // single makes the options of a client those of one connection. What a client has once is not for it: go-redis panics where two clients
@@ -297,8 +275,37 @@ func newLine(o redis.Options, timeout, patience time.Duration) *line {
 		}
 		return conn, err
 	}
+	o.OnConnect = l.identify(o.OnConnect)
 	l.client = redis.NewClient(&o)
 	return l
+}
+
+// identify asks the server which one it is, before the caller stands in line there.
+func (l *line) identify(after func(context.Context, *redis.Conn) error) func(context.Context, *redis.Conn) error {
+	return func(ctx context.Context, conn *redis.Conn) error {
+		if after != nil {
+			if err := after(ctx, conn); err != nil {
+				return err
+			}
+		}
+		info, err := conn.Info(ctx, "server").Result()
+		if err != nil && !errors.As(err, new(redis.Error)) { // such as for a user who may not ask
+			return err
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.run = shared.RunID(info)
+		return nil
+	}
+}
+
+// spot is where the caller waits; nowhere while it is not connected.
+func (l *line) spot() spot {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := spotOf(l.conn)
+	at.run = l.run
+	return at
 }
 
 // leave tells the server that the caller has gone. It closes one direction only, as an answer may be on its way that has to

@@ -24,13 +24,13 @@ type Code string
 const (
 	// Outage is an error for which ratelimit.IsOutage is true: Redis is out of reach, or does not decide now.
 	Outage Code = "OUTAGE"
-	// Overload is one for which ratelimit.IsOverload is true: this process asks for more connections than its pool has.
+	// Overload is one for which ratelimit.IsOverload is true: this process has more to do than it can.
 	Overload Code = "OVERLOAD"
 	// Limited is a denied call, a *ratelimit.LimitedError.
 	Limited Code = "LIMITED"
 	// LeaseLost is leases.ErrLost: somebody else may have the slot.
 	LeaseLost Code = "LEASE_LOST"
-	// Interrupted is a caller that left: its context was cancelled. (When its deadline passed, that is an Outage.)
+	// Interrupted is a caller that left: its context was cancelled. (When its deadline passed, that is an Outage, or an Overload.)
 	Interrupted Code = "INTERRUPTED"
 	// Mistake is any other error: of the program, or of how the server is set up.
 	Mistake Code = "MISTAKE"

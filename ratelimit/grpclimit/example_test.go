@@ -30,6 +30,8 @@ func ExampleInterceptor() {
 	limited := grpclimit.New(ratelimit.New(client, ratelimit.Options{}), grpclimit.Options{
 		Limits: ratelimit.Limits{ratelimit.Rate(2, time.Hour)},
 		Key:    grpclimit.By(keyby.Prefixed("grpc:", keyby.RemoteHost)),
+
+		HealthChecks: true, // the only service of this example
 	})
 	server := grpc.NewServer(
 		grpc.ChainUnaryInterceptor(limited.Unary()),

@@ -46,6 +46,10 @@ type Options struct {
 	// a stream is opened, and one of those that the client sends when Messages is set.
 	Cost func(ctx context.Context, method string, message any) int64
 
+	// HealthChecks limits the health checks of balancers and probes, too: calls of grpc.health.v1.Health, which otherwise
+	// are limited only by Methods that name them. A server that refused them would be taken for a dead one.
+	HealthChecks bool
+
 	// Messages charges each message that a client sends on a stream as well. The stream of one that is not let through
 	// ends, if its handler returns the error of RecvMsg. Without it, opening a stream is charged, and nothing on it.
 	Messages bool
@@ -223,6 +227,9 @@ func (g *gate) add(m Method) (err error) {
 	return nil
 }
 
+// healthService begins the methods that probes and balancers ask whether a server lives.
+const healthService = "/grpc.health.v1.Health/"
+
 // of finds the rule of a method. It fails for limits of LimitsFor that are none.
 func (g *gate) of(ctx context.Context, method string) (rule, error) {
 	if r, ok := g.byName[method]; ok {
@@ -230,6 +237,9 @@ func (g *gate) of(ctx context.Context, method string) (rule, error) {
 	}
 	if r, ok := g.byName[method[:strings.LastIndexByte(method, '/')+1]]; ok {
 		return r, nil
+	}
+	if !g.HealthChecks && !g.outgoing && strings.HasPrefix(method, healthService) {
+		return rule{}, nil
 	}
 	if g.LimitsFor == nil {
 		return g.fallback, nil

@@ -11,6 +11,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/internal/lag"
 	"redis-throttle/ratelimit/internal/masters"
 )
 
@@ -19,6 +20,7 @@ type breaker struct {
 	guard *Guard
 	node  string
 	*gobreaker.CircuitBreaker[ratelimit.Result]
+	server   lag.Server
 	together atomic.Uint32 // calls that failed with one that was counted, in about the window
 
 	mu    sync.Mutex // also held when gobreaker, which holds its own lock, calls changed

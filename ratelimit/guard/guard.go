@@ -37,6 +37,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/internal/shared"
 )
 
 // Policy says how calls are decided that the server does not answer. Result.By is then
@@ -99,7 +100,8 @@ type Options struct {
 	// Pause is how long it is left alone, after which one call tries it; 1 s when 0.
 	Pause time.Duration
 	// Patience is how long the server is given to answer: 20 ms when 0. A call whose context reaches its deadline
-	// earlier does not count as a failure of the server.
+	// earlier does not count as a failure of the server. Neither does one for which this process was too busy for half of the time at
+	// least: that is an overload, unless the server has not answered for a second.
 	Patience time.Duration
 
 	// IsOutage says which errors are outages; nil is ratelimit.IsOutage.
@@ -172,7 +174,7 @@ func (g *Guard) Decide(ctx context.Context, call ratelimit.Call) (ratelimit.Resu
 
 // DecideBy is Decide with another way to the same servers in place of the Decider behind, such as a pipeline that carries further calls.
 func (g *Guard) DecideBy(ctx context.Context, call ratelimit.Call, send ratelimit.Decider) (ratelimit.Result, error) {
-	if err := ctx.Err(); err != nil {
+	if err := shared.Begins(ctx); err != nil {
 		return ratelimit.Result{}, fmt.Errorf("guard: %w", err)
 	}
 	here, held := g.leased(ctx, call)
@@ -205,8 +207,12 @@ func (g *Guard) try(ctx context.Context, b *breaker, call *ratelimit.Call, send 
 			if waits(call) && b.out() { // it would be the one call that tries the server, for as long as it waits
 				sent, probes = probe(call), true
 			}
-			began := time.Now()
+			began, watch := time.Now(), shared.Watch(&b.server)
 			result, err = send.Decide(ctx, *sent)
+			if replied(err) || result.By == "server" {
+				b.server.Answer()
+			}
+			err = watch.End(err)
 			return result, g.judge(ctx, b, sent, result, err, time.Since(began))
 		})
 		switch {
@@ -220,8 +226,8 @@ func (g *Guard) try(ctx context.Context, b *breaker, call *ratelimit.Call, send 
 		default:
 			return result, err
 		}
-		if ctx.Err() != nil {
-			return ratelimit.Result{}, fmt.Errorf("guard: %w", ctx.Err())
+		if err := shared.Begins(ctx); err != nil {
+			return ratelimit.Result{}, fmt.Errorf("guard: %w", err)
 		}
 	}
 }
@@ -375,10 +381,10 @@ func (g *Guard) log(node string, outage error) {
 	}
 	if outage != nil {
 		g.began[node] = time.Now()
-		logger.Error("rate limits: Redis is out of reach", append(attrs, "policy", g.o.Policy.String(), "error", outage)...)
+		logger.Error("redis-throttle: Redis is out of reach", append(attrs, "policy", g.o.Policy.String(), "error", outage)...)
 		return
 	}
 	after := time.Since(g.began[node]).Round(time.Millisecond)
 	delete(g.began, node)
-	logger.Info("rate limits: Redis is back", append(attrs, "after", after, "decided_by_policy", g.instead.Swap(0))...)
+	logger.Info("redis-throttle: Redis is back", append(attrs, "after", after, "decided_by_policy", g.instead.Swap(0))...)
 }

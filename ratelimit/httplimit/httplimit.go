@@ -47,6 +47,10 @@ type Options struct {
 	Ban      time.Duration
 	BanAfter string
 
+	// Preflights has the questions of browsers whether a page may send a request (OPTIONS with Origin and Access-Control-Request-Method)
+	// count as requests. Without it they are served, and charge nothing.
+	Preflights bool
+
 	// Failures says what happens to requests when the limiter fails.
 	Failures
 
@@ -78,6 +82,9 @@ type Part struct {
 // in the time a full limit takes to get all its units back (w, seconds). RateLimit tells
 // of the one that decided how many units remain (r) and when there is one more (t,
 // seconds).
+//
+// Put a middleware for CORS before this one, so that a 429 has its fields too, and have it expose RateLimit, RateLimit-Policy and Retry-After
+// (Access-Control-Expose-Headers): pages of other origins see no other fields. A Route for GET is for HEAD as well.
 //
 // Several may be nested; each adds its policies. A response after a decision that was made without any limit
 // (Result.By is "policy") has none of the fields, and one that is denied then gets status 503.
@@ -113,6 +120,10 @@ type handler struct {
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m := h.m
+	if !m.Preflights && isPreflight(r) {
+		h.next.ServeHTTP(w, r)
+		return
+	}
 	first, second, err := m.rules.of(r)
 	if err != nil {
 		m.failures.failed(w, r, h.next, err)
@@ -122,6 +133,11 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	h.next.ServeHTTP(w, r)
+}
+
+// isPreflight says whether a browser asks if a page of another origin may send a request. It sends the request itself afterwards.
+func isPreflight(r *http.Request) bool {
+	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
 }
 
 // responds decides a request by a rule, and reports whether that has written the response.

@@ -10,7 +10,7 @@
 //
 // With a cluster, call Follow once for the client.
 //
-// Share does this for calls of several goroutines, which need not know each other.
+// Calls of several goroutines need not know each other: those of a Limiter share pipelines by themselves. Share is for options.
 package pipelimit
 
 import (
@@ -22,6 +22,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/internal/shared"
 )
 
 // Reply is the reply to a call that was queued.
@@ -103,39 +104,12 @@ type queue struct {
 
 func (q *queue) Process(ctx context.Context, cmd redis.Cmder) error {
 	var queued redis.Cmder
-	q.cmd, queued = copyOf(cmd)
+	q.cmd, queued = shared.CopyOf(cmd)
 	if err := q.pipe.Process(ctx, queued); err != nil {
 		return err
 	}
 	cmd.SetErr(errQueued)
 	return errQueued
-}
-
-// copyOf is the command with the same arguments, and what to queue for it.
-func copyOf(cmd redis.Cmder) (*redis.Cmd, redis.Cmder) {
-	c := redis.NewCmd(context.Background(), cmd.Args()...)
-	c.SetFirstKeyPos(firstKey(cmd))
-	if once, ok := cmd.(interface{ NoRetry() bool }); ok && once.NoRetry() {
-		return c, charging{c}
-	}
-	return c, c
-}
-
-// charging is a command that go-redis does not repeat.
-type charging struct{ *redis.Cmd }
-
-// NoRetry is asked by go-redis before it sends a pipeline again.
-func (charging) NoRetry() bool { return true }
-
-// firstKey is the place of the first key of a command.
-func firstKey(cmd redis.Cmder) int8 {
-	switch name, _ := cmd.Args()[0].(string); name {
-	case "FCALL", "FCALL_RO", "EVALSHA", "EVALSHA_RO", "EVAL", "EVAL_RO":
-		return 3
-	case "CL.MLIMIT", "CL.SETTLE":
-		return 2
-	}
-	return 1
 }
 
 // answered answers with the reply that a command in a pipeline got.

@@ -6,6 +6,10 @@
 //
 // Calls that go out at the same time share a connection, as always with rueidis: it needs no
 // pipelines. No call that charges units is sent twice.
+//
+// At most 10,000 calls of a Limiter are under way; a call beyond that is an overload (ratelimit.IsOverload). A call whose deadline passes
+// is given as much more time as this process was late. If its reply does not come, but those of others do, that is an overload too, and no
+// outage. A server that is no master any more is left at once, outside of a cluster: calls go to where its address leads then.
 package rueidislimit
 
 import (
@@ -39,12 +43,13 @@ func Client(client rueidis.Client) interface {
 	if client == nil {
 		panic("rueidislimit: a rueidis client is needed, not nil")
 	}
-	return sender{client, &sync.Map{}}
+	return sender{client, &sync.Map{}, &flight{}}
 }
 
 type sender struct {
 	client rueidis.Client
 	owners *sync.Map // addresses of masters by slots, as waits have learnt them
+	flight *flight
 }
 
 // readPatience is how long a read is sent again. rueidis does so for as long as the context lasts.
@@ -71,9 +76,12 @@ func (s sender) send(ctx context.Context, args []any) (any, error) {
 		ctx, cancel = context.WithTimeout(ctx, readPatience)
 		defer cancel()
 	}
-	reply, err := s.client.Do(ctx, command).ToAny()
+	reply, err := s.flight.do(ctx, s.client, command)
 	var fromServer *rueidis.RedisError
 	if errors.As(err, &fromServer) {
+		if leadsElsewhere(fromServer) && s.client.Mode() != rueidis.ClientModeCluster {
+			s.flight.leave(ctx, s.client)
+		}
 		return nil, replyError{fromServer}
 	}
 	return reply, err

@@ -10,6 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
+
+	"redis-throttle/ratelimit/internal/shared"
 )
 
 const (
@@ -26,7 +28,7 @@ const (
 // rueidis itself drops the reply of a command whose context has ended, and with it the units that the command got.
 func (s sender) Stand(ctx context.Context, cmd *redis.Cmd) (answers <-chan error, alive func(context.Context) error, leave func(patience time.Duration)) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	p := &place{stop: stop, answered: make(chan struct{}), node: s.client}
+	p := &place{stop: stop, answered: make(chan struct{}), node: s.client, master: s.master()}
 	all := make(chan error, 1)
 	go func() {
 		defer stop()
@@ -122,12 +124,14 @@ func (s sender) standAt(ctx context.Context, p *place, node rueidis.Client, aski
 	}
 	conn, release := node.Dedicate()
 	defer release()
-	id, err := conn.Do(ctx, node.B().ClientId().Build()).AsInt64()
+	asked := conn.DoMulti(ctx, node.B().ClientId().Build(), node.B().Info().Section("server").Build())
+	id, err := asked[0].AsInt64()
 	var fromServer *rueidis.RedisError
 	if err != nil && !errors.As(err, &fromServer) {
 		return nil, false, err
 	}
-	if !p.begin(conn, id) {
+	info, _ := asked[1].ToString() // nothing for a user who may not ask
+	if !p.begin(conn, id, shared.RunID(info)) {
 		return nil, true, context.Canceled
 	}
 	defer p.end()
@@ -136,6 +140,9 @@ func (s sender) standAt(ctx context.Context, p *place, node rueidis.Client, aski
 	} else {
 		reply, err = conn.Do(ctx, command).ToAny()
 	}
+	if errors.As(err, &fromServer) && leadsElsewhere(fromServer) {
+		conn.Close() // nobody else gets it from the pool
+	}
 	return reply, true, err
 }
 
@@ -143,11 +150,13 @@ func (s sender) standAt(ctx context.Context, p *place, node rueidis.Client, aski
 type place struct {
 	stop     context.CancelFunc
 	answered chan struct{}
+	master   string // see sender.master
 
 	mu   sync.Mutex              // held while the caller is told to leave: then its connection is not for others yet
 	node rueidis.Client          // where the command goes or is
 	conn rueidis.DedicatedClient // nil while the command is not under way
 	id   int64                   // of the connection; 0 if it is unknown
+	run  string                  // which server it is, see shared.RunID; empty if that is unknown
 	left bool
 }
 
@@ -157,20 +166,40 @@ func (p *place) goTo(node rueidis.Client) {
 	p.node = node
 }
 
+// alive asks where the caller waits for a sign of life. That another server answers at the address by now is none.
 func (p *place) alive(ctx context.Context) error {
 	p.mu.Lock()
-	node := p.node
+	node, run := p.node, p.run
 	p.mu.Unlock()
-	return node.Do(ctx, node.B().Ping().Build()).Error()
+	info, err := node.Do(ctx, node.B().Info().Section("server").Build()).ToString()
+	there := shared.RunID(info)
+	if err == nil && run != "" && there != "" && there != run || p.master != "" && node.Nodes()[p.master] == nil {
+		return shared.Elsewhere(nil)
+	}
+	return err
 }
 
-func (p *place) begin(conn rueidis.DedicatedClient, id int64) (ok bool) {
+// master is the address of the master that Sentinels name; empty without Sentinels, and where there are replicas as well.
+func (s sender) master() (addr string) {
+	if s.client.Mode() != rueidis.ClientModeSentinel {
+		return ""
+	}
+	nodes := s.client.Nodes()
+	for addr = range nodes {
+	}
+	if len(nodes) != 1 {
+		return ""
+	}
+	return addr
+}
+
+func (p *place) begin(conn rueidis.DedicatedClient, id int64, run string) (ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.left {
 		return false
 	}
-	p.conn, p.id = conn, id
+	p.conn, p.id, p.run = conn, id, run
 	return true
 }
 

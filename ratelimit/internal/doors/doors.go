@@ -58,12 +58,19 @@ type Doors struct {
 	client Sender
 	outage func(error) bool
 	// others says that some server has refused a command of the module. Until then nobody looks up which server has a key.
-	others  atomic.Bool
-	servers sync.Map // *server by address
+	others atomic.Bool
+	// onlyWrites says that some server does not take EVALSHA_RO, as proxies do: EVALSHA does as well.
+	onlyWrites atomic.Bool
+	right      atomic.Pointer[string] // that the user lacks for commands of the module
+	servers    sync.Map               // *server by address
 }
 
-// scriptsFor is how long calls are sent as scripts before a server is asked again: its rights, or what is loaded there, may have changed.
-const scriptsFor = 5 * time.Minute
+// asksAfter is how long calls are sent as functions or scripts before a server is asked again: its user's rights, or what is loaded there,
+// may have changed, and it may have been started anew with the module.
+const asksAfter = 5 * time.Minute
+
+// replicaFor is that time for a server that was a replica: it may be a master soon.
+const replicaFor = time.Second
 
 // standing is a door, and since when it is the one of a server.
 type standing struct {
@@ -102,7 +109,7 @@ func New(client Sender, o Options, outage func(error) bool) *Doors {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	if !locates(client) { // such as a fake: nobody knows where its servers are
+	if !Locates(client) { // such as a fake: nobody knows where its servers are
 		o.Only = Module
 	}
 	return &Doors{Options: o, client: client, outage: outage}
@@ -130,32 +137,35 @@ func (d *Doors) Send(ctx context.Context, call *Command) (any, error) {
 	}
 	for range mostTries {
 		now := s.now.Load()
+		if now.door > module && time.Since(now.since) > asksAfter && s.now.CompareAndSwap(now, new(standing)) {
+			continue
+		}
 		var reply any
 		switch now.door {
 		case unknown, module:
 			if d.Only == Auto && !lacking {
 				reply, err = d.process(ctx, call.Args, call.Key, call.Charges)
-				if !IsUnknown(err) {
+				if !d.Lacks(err) {
 					d.foundModule(s, now, err)
 					return reply, err
 				}
 			}
 			lacking = false
-			if err = d.ask(ctx, s, node, now); err != nil {
+			if err = d.ask(ctx, s, node, now, call.key()); err != nil {
 				return nil, err
 			}
 			continue
 		case library:
 			args := AsFunction(call.Args)
-			if reply, err = d.process(ctx, args, 3, call.Charges); !isNoFunction(err) {
+			reply, err = d.process(ctx, args, 3, call.Charges)
+			if err != nil && d.outage(err) { // it may come back with the module
+				s.now.CompareAndSwap(now, new(standing))
+			}
+			if !isNoFunction(err) && !IsMissing(err) {
 				return reply, err
 			}
 		case script:
-			if time.Since(now.since) > scriptsFor {
-				break
-			}
-			args := AsScript(call.Args, sha)
-			if reply, err = d.process(ctx, args, 3, call.Charges); !redis.HasErrorPrefix(err, "NOSCRIPT") {
+			if reply, err = d.script(ctx, call); !redis.HasErrorPrefix(err, "NOSCRIPT") {
 				if redis.IsReadOnlyError(err) { // a replica, which is a master when it is asked again
 					s.now.CompareAndSwap(now, new(standing))
 				}
@@ -165,7 +175,34 @@ func (d *Doors) Send(ctx context.Context, call *Command) (any, error) {
 		s.now.CompareAndSwap(now, new(standing)) // the server may have anything now
 	}
 	// Where the key is cannot be found out, such as while it moves through a cluster. A whole script follows it by itself.
-	return d.process(ctx, whole(AsScript(call.Args, sha)), 3, call.Charges)
+	return d.process(ctx, whole(d.asScript(call)), 3, call.Charges)
+}
+
+// script sends a call as a script that the server has. Where it takes none that only reads, such a call is sent as one that may write.
+func (d *Doors) script(ctx context.Context, call *Command) (any, error) {
+	args := d.asScript(call)
+	reply, err := d.process(ctx, args, 3, call.Charges)
+	if args[0] == "EVALSHA_RO" && IsMissing(err) {
+		d.onlyWrites.Store(true)
+		return d.process(ctx, d.asScript(call), 3, call.Charges)
+	}
+	return reply, err
+}
+
+func (d *Doors) asScript(call *Command) []any {
+	args := AsScript(call.Args, sha)
+	if d.onlyWrites.Load() {
+		args[0] = "EVALSHA"
+	}
+	return args
+}
+
+// lacking is the right that the user lacks for commands of the module, as far as it is known.
+func (d *Doors) lacking() string {
+	if right := d.right.Load(); right != nil {
+		return *right
+	}
+	return ""
 }
 
 // foundModule notes that a server has answered a command of the module.
@@ -193,8 +230,11 @@ func (d *Doors) WithoutModule(ctx context.Context, key string) bool {
 
 // Lacks says whether err is the reply of a server that has no module, and the call may be sent otherwise.
 func (d *Doors) Lacks(err error) bool {
-	if d.Only == Module || !IsUnknown(err) {
+	if d.Only == Module || !IsMissing(err) {
 		return false
+	}
+	if right := Lacks(err); right != "" {
+		d.right.Store(&right)
 	}
 	d.others.Store(true)
 	return true
@@ -225,8 +265,5 @@ type Once struct{ *redis.Cmd }
 
 // NoRetry is asked by go-redis before it sends a command again.
 func (Once) NoRetry() bool { return true }
-
-// IsUnknown says whether err is the reply of a server that does not know the command.
-func IsUnknown(err error) bool { return redis.HasErrorPrefix(err, "unknown command") }
 
 func isNoFunction(err error) bool { return redis.HasErrorPrefix(err, "Function not found") }

@@ -41,8 +41,8 @@ type (
 	}
 )
 
-// locates says whether NodeOf knows the servers of a client.
-func locates(client Sender) bool {
+// Locates says whether NodeOf knows the servers of a client.
+func Locates(client Sender) bool {
 	switch client.(type) {
 	case Locator, shared, cluster, ring, one:
 		return true

@@ -1,0 +1,66 @@
+package lag
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Server is what a busy process knows of a server: since when calls have had no answer. The zero Server has been asked nothing.
+type Server struct {
+	silence  atomic.Pointer[Watch] // of the first call that was sent since the last answer; nil if there is none
+	answered atomic.Int64          // when the last answer came, in Unix ns
+	blamed   atomic.Int64          // when this process was last to blame for a call, in Unix ns
+}
+
+// livesFor is how long a server that does not answer is taken for one that lives. Time that this process was late does not count.
+const livesFor = time.Second
+
+// Begin begins to measure for a call that is about to be sent.
+func (s *Server) Begin() *Watch {
+	w := Begin()
+	w.server = s
+	s.silence.CompareAndSwap(nil, w)
+	return w
+}
+
+// Answer notes an answer of the server, whatever it says.
+func (s *Server) Answer() {
+	s.answered.Store(time.Now().UnixNano())
+	if s.silence.Load() == nil {
+		return
+	}
+	if w := s.silence.Swap(nil); w != nil {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.ended {
+			w.timer.Stop()
+		}
+	}
+}
+
+// IsBusy says whether this process is to blame for a call that began then, took so long and whose time was over. The server has been
+// answering, and the process was late for half of the time at least; or for an eighth, if the server has answered another call meanwhile.
+//
+// A call whose time is over as it begins meets the end of a connection: it is as those were that the connection carried.
+func (s *Server) IsBusy(began time.Time, late, took time.Duration) bool {
+	now := time.Now()
+	if took < first && now.UnixNano()-s.blamed.Load() < int64(livesFor) {
+		return true
+	}
+	if !s.wasBusy(began, late, took) {
+		return false
+	}
+	s.blamed.Store(now.UnixNano())
+	return true
+}
+
+func (s *Server) wasBusy(began time.Time, late, took time.Duration) bool {
+	if s.AnsweredSince(began) {
+		return 8*late >= took
+	}
+	w := s.silence.Load()
+	return 2*late >= took && (w == nil || time.Since(w.began)-w.soFar() < livesFor)
+}
+
+// AnsweredSince says whether another call has been answered since then.
+func (s *Server) AnsweredSince(began time.Time) bool { return s.answered.Load() > began.UnixNano() }
