@@ -4,7 +4,7 @@
 import { readFileSync } from 'node:fs'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
-import { batched, cached, fixed, Limiter, rate } from 'redis-throttle'
+import { batched, cached, fixed, Limiter, rate } from '@redis-throttle/client'
 import { RateLimiterRedis } from 'rate-limiter-flexible'
 import { aroundABoundary, stores } from './build/tests/stores.mjs'
 

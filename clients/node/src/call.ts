@@ -4,7 +4,7 @@ import { asLimits, denialsOf, integer, isSlots, type Limit, type Limits, type Sl
 import { positions } from './positions.js'
 import { type Fields, makeResult, Outcome, type Result } from './result.js'
 
-/** What a call does: the acts of a `Limiter`. Its `limitAll`, `limitAny` and `admit` are a `limit` of several keys. */
+/** What a call does. The methods of a `Limiter` make calls: its `limitAll`, `limitAny` and `admit` are a `limit` of several keys. */
 export type Verb = 'limit' | 'peek' | 'refund' | 'wait' | 'ban' | 'lease' | 'renew' | 'release' | 'settle' | 'reset'
 
 /** A key of a call, with its limits, or leased: with slots. */
@@ -59,7 +59,7 @@ export interface CallOptions {
   readonly each?: boolean
 }
 
-/** One act on one key or several: a plain value. Whatever decides it reads it and changes nothing in it. */
+/** One verb on one key or several: a plain value. Whatever decides it reads it and changes nothing in it. */
 export interface Call extends CallOptions {
   /** What it does. */
   readonly verb: Verb
@@ -75,8 +75,8 @@ export type Entries<What> = Iterable<readonly [string, What]>
 /** The keys of a call, each with its limits: an object, a Map or entries. */
 export type Keys<What = Limits> = Readonly<Record<string, What>> | Entries<What>
 
-/** What an act may be given beside its keys: everything that any of them takes. */
-interface ActOptions extends CallOptions {
+/** What a method may be given beside its keys: everything that any of them takes. */
+interface MethodOptions extends CallOptions {
   /** How long to wait at most: `forever`, if it is left out, and of `lease` not at all. */
   readonly timeout?: Duration | typeof forever
   /** How many callers may hold a slot at a time: with 0 nobody gets one. */
@@ -85,12 +85,12 @@ interface ActOptions extends CallOptions {
   readonly ttl?: Duration
 }
 
-/** Which options an act takes. The types of the options come from here. */
-export const acts = {
+/** Which options a method takes. The types of the options come from here. */
+export const methods = {
   limit: ['cost', 'charge', 'ban', 'banAfter', 'maxWait', 'each'],
   limitAll: ['cost', 'charge', 'ban', 'banAfter', 'maxWait', 'each'],
-  limitAny: ['cost', 'charge', 'ban', 'maxWait', 'each'],
-  admit: ['cost', 'ban', 'id'],
+  limitAny: ['cost', 'charge', 'maxWait', 'each'],
+  admit: ['cost', 'charge', 'id'],
   peek: ['cost', 'each'],
   refund: ['cost'],
   wait: ['cost', 'timeout', 'group', 'weight', 'priority', 'each'],
@@ -100,17 +100,23 @@ export const acts = {
   release: ['id'],
   settle: ['id'],
   reset: [],
-} as const satisfies Record<string, readonly (keyof ActOptions)[]>
+} as const satisfies Record<string, readonly (keyof MethodOptions)[]>
 
-/** The name of an act: the methods of a `Limiter` that make calls. */
-export type Act = keyof typeof acts
+/** The methods of a `Limiter` that make calls. */
+export type Method = keyof typeof methods
 
 type Needed = { lease: 'slots' | 'ttl'; renew: 'id' | 'ttl'; release: 'id'; settle: 'id' }
-type Taken<A extends Act> = Pick<ActOptions, (typeof acts)[A][number]>
-type Need<A extends Act> = A extends keyof Needed ? Needed[A] : never
+/** What methods may be charged where not all of it goes. */
+interface Charged {
+  limitAny: 'up_to' | 'force'
+  admit: 'strict'
+}
+type Picked<M extends Method> = Pick<MethodOptions, (typeof methods)[M][number]>
+type Taken<M extends Method> = M extends keyof Charged ? Omit<Picked<M>, 'charge'> & { /** What it is charged: all of its cost or nothing, if it is left out. */ readonly charge?: Charged[M] } : Picked<M>
+type Need<M extends Method> = M extends keyof Needed ? Needed[M] : never
 
-/** The options of an act, as the table has them, and a signal. */
-export type OptionsOf<A extends Act> = Leave & Omit<Taken<A>, Need<A>> & Required<Pick<Taken<A>, Need<A> & keyof Taken<A>>>
+/** The options of a method, as the table has them, and a signal. */
+export type OptionsOf<M extends Method> = Leave & Omit<Taken<M>, Need<M>> & Required<Pick<Taken<M>, Need<M> & keyof Taken<M>>>
 
 /** Which options the command of a verb has words for. */
 const takes: Record<Verb | 'mlimit', readonly (keyof CallOptions)[]> = {
@@ -127,16 +133,22 @@ const takes: Record<Verb | 'mlimit', readonly (keyof CallOptions)[]> = {
   reset: [],
 }
 
+const charged: { readonly [A in keyof Charged]: readonly Charged[A][] } = { limitAny: ['up_to', 'force'], admit: ['strict'] }
+
 const formerly: Record<string, string> = { upTo: "charge: 'up_to'", strict: "charge: 'strict'", force: "charge: 'force'", any: 'limitAny()' }
 
-/** Refuses options that an act cannot use. Nothing that somebody asked for is dropped in silence. */
-export function check(act: Act, options: object): void {
-  const taken = acts[act] as readonly string[]
+/** Refuses options that a method cannot use. Nothing that somebody asked for is dropped in silence. */
+export function check(method: Method, options: object): void {
+  const taken = methods[method] as readonly string[]
   for (const option of Object.keys(options)) {
     if (option === 'signal' || taken.includes(option)) continue
-    if (option === 'maxWait' && taken.includes('timeout')) throw new TypeError(`${act}: its maxWait is the option timeout`)
+    if (option === 'maxWait' && taken.includes('timeout')) throw new TypeError(`${method}: its maxWait is the option timeout`)
     const now = Object.hasOwn(formerly, option) && taken.includes('charge') ? `; write ${formerly[option] ?? ''}` : ''
-    throw new TypeError(`${act}: there is no option ${option}; it takes ${[...taken, 'signal'].join(', ')}${now}`)
+    throw new TypeError(`${method}: there is no option ${option}; it takes ${[...taken, 'signal'].join(', ')}${now}`)
+  }
+  const { charge } = options as CallOptions
+  if (charge !== undefined && (method === 'limitAny' || method === 'admit') && !(charged[method] as readonly Charge[]).includes(charge)) {
+    throw new TypeError(`${method}: charge must be ${charged[method].join(' or ')}, not '${charge}'`)
   }
 }
 
@@ -144,8 +156,8 @@ const beside = new Set(['verb', 'keys', 'several'])
 
 /** Refuses what the command of a call has no word for. */
 function checkCall(call: Call): void {
-  const act = call.verb === 'limit' && call.several ? 'mlimit' : call.verb
-  const taken = takes[act] as readonly string[]
+  const command = call.verb === 'limit' && call.several ? 'mlimit' : call.verb
+  const taken = takes[command] as readonly string[]
   for (const [option, value] of Object.entries(call)) {
     if (value === undefined || beside.has(option) || taken.includes(option)) continue
     throw new TypeError(`${option}: ${commandOf(call)} has no such option`)
@@ -155,7 +167,7 @@ function checkCall(call: Call): void {
   if (call.several && !several) throw new TypeError(`several: ${commandOf(call)} takes one key`)
   if (call.keys.length > 1 && !several) throw new RangeError(`keys: ${commandOf(call)} takes one key, not ${call.keys.length}`)
   for (const key of call.keys) checkKey(call, key)
-  if (act === 'mlimit' && call.id !== undefined && !call.keys.some((key) => key.leased)) throw new TypeError('id: it is for a key with slots')
+  if (command === 'mlimit' && call.id !== undefined && !call.keys.some((key) => key.leased)) throw new TypeError('id: it is for a key with slots')
 }
 
 const leases = new Set<Verb>(['lease', 'renew', 'release'])

@@ -48,8 +48,8 @@ export class OutageError extends ThrottleError {
 }
 
 /**
- * This process asks for more than its client carries: its queue is full, or its pool has no connection left. The server may
- * well be up. A service that lets requests through at this error has no limit as soon as there are enough of them.
+ * This process asks for more than its client carries: its queue is full, its pool has no connection left, 10,000 calls wait for their
+ * replies, or a reply is late while the server answers other calls. The server may well be up. A service that lets requests through at this error has no limit as soon as there are enough of them.
  *
  *     if (error instanceof OverloadError) return 503
  */
@@ -97,7 +97,7 @@ const noConnection = /^(EAI_AGAIN|ECONN|EHOST|ENET|ENOTFOUND|EPIPE|ETIMEDOUT)/
 
 // The libraries' other errors, by their texts: they have neither codes nor, in a minified bundle, names.
 const outageTexts =
-  /^(All sentinels are unreachable|All the root nodes are unavailable|Cluster isn't ready|Command aborted due to connection close|Command timed out|Command timeout during maintenance|Connection is closed|Connection timeout|Disconnects client|Failed to refresh slots cache|None of startup nodes is available|Reached the max retries per request limit|Socket closed unexpectedly|Socket timeout|Stream isn't writeable|The client is offline|Too many Cluster redirections)|ETIMEDOUT/
+  /^(All sentinels are unreachable|All the root nodes are unavailable|Cannot find node|Cluster isn't ready|Command aborted due to connection close|Command timed out|Command timeout during maintenance|Connection is closed|Connection timeout|Disconnects client|Failed to refresh slots cache|None of startup nodes is available|Reached the max retries per request limit|Socket closed unexpectedly|Socket timeout|Stream isn't writeable|The client is offline|Too many Cluster redirections)|ETIMEDOUT/
 const overloadTexts = /^(The queue is full|Timeout waiting for a client)/
 
 // A reply begins with a word in capitals, such as READONLY or ERR. No text of the libraries does; errors of Node.js have a code.
@@ -147,13 +147,26 @@ function hideCommand(error: unknown): void {
   if (isError(error) && Object.hasOwn(error, 'command')) Object.defineProperty(error, 'command', { enumerable: false })
 }
 
-/** Returns error as one of this package. */
-export function translate(command: string, error: unknown): ThrottleError {
-  if (error instanceof ThrottleError) return error
+/** Returns the text of an error without arguments: a server repeats those of a command that it does not know, and keys do not belong into logs. */
+export function textOf(error: unknown): string {
   const text = isError(error) ? error.message || error.name : String(error)
-  // A server without the module repeats the arguments, and keys do not belong into logs.
-  const message = `${command}: ${text.split(', with args beginning with', 1)[0]}`
+  return text.split(', with args', 1)[0] ?? ''
+}
+
+/** Returns what may be the cause of an error that is logged. */
+function causeOf(error: unknown): unknown {
   hideCommand(error)
+  return isError(error) && textOf(error) !== (error.message || error.name) ? new Error(textOf(error)) : error
+}
+
+/** Returns error as one of this package. `about` is what the client knows of an outage beside it. */
+export function translate(command: string, error: unknown, about = ''): ThrottleError {
+  if (error instanceof ThrottleError) {
+    if ('cause' in error) error.cause = causeOf(error.cause)
+    if (about !== '' && !error.message.includes(about)) error.message += about
+    return error
+  }
+  const tags = /^(ERR )?CROSSSLOT/.test(textOf(error)) ? ': in a cluster the keys of a call need the same hash tag, such as {42}:requests and {42}:tokens' : ''
   const Kind = isOutage(error) ? OutageError : isOverload(error) ? OverloadError : MistakeError
-  return new Kind(message, { cause: error })
+  return new Kind(`${command}: ${textOf(error)}${tags}${about}`, { cause: causeOf(error) })
 }

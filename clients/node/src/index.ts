@@ -1,6 +1,6 @@
 // Exact rate limits, quotas and leases that processes share through Redis or Valkey with the module redis-throttle.
 export { Admission, type AdmitOptions } from './admission.js'
-export type { Act, Call, CallOptions, Charge, Entries, Key, Keys, Leave, OptionsOf, Verb } from './call.js'
+export type { Call, CallOptions, Charge, Entries, Key, Keys, Leave, Method, OptionsOf, Verb } from './call.js'
 export type { Commands } from './clients/doors.js'
 export type { Client } from './clients/transport.js'
 export type { Decider } from './decider.js'

@@ -1,6 +1,6 @@
-// The limiter: the acts, over any decider.
+// The limiter: the methods that make calls, over any decider.
 import { Admission, type AdmitOptions } from './admission.js'
-import { type Act, type Call, type CallOptions, check, type Entries, type Keys, type Leave, many, one, type OptionsOf } from './call.js'
+import { type Call, type CallOptions, check, type Entries, type Keys, type Leave, many, type Method, one, type OptionsOf } from './call.js'
 import { type Commands, commandsWords } from './clients/doors.js'
 import type { Client } from './clients/transport.js'
 import { type Decider, isDecider } from './decider.js'
@@ -44,7 +44,7 @@ const unknownTtl = 600_000
 const takenOver = new WeakSet()
 
 /**
- * The acts, over a client of node-redis or ioredis (for one server, a pool, a cluster or Sentinel) or over another decider. Every method
+ * The methods that make calls, over a client of node-redis or ioredis (for one server, a pool, a cluster or Sentinel) or over another decider. Every method
  * throws an `OutageError`, `OverloadError` or `MistakeError` when there is no decision. The client stays yours.
  *
  *     const limiter = new Limiter(client)
@@ -82,17 +82,17 @@ export class Limiter implements Decider {
 
   /** Takes `cost` units of all limits, or none (CL.LIMIT). */
   limit(key: string, limits: Limits, options: OptionsOf<'limit'> = {}): Promise<Result> {
-    return this.#act('limit', options, (rest) => one('limit', key, limits, rest))
+    return this.#decide('limit', options, (rest) => one('limit', key, limits, rest))
   }
 
   /** Takes `cost` units of the limits of several keys, all of them or nothing (CL.MLIMIT). */
   limitAll(keys: Keys, options: OptionsOf<'limitAll'> = {}): Promise<Result> {
-    return this.#act('limitAll', options, (rest) => many('limit', keys, rest))
+    return this.#decide('limitAll', options, (rest) => many('limit', keys, rest))
   }
 
   /** Takes `cost` units of the limits of the first key that has room, in the order of the entries (CL.MLIMIT with ANY). If none has, the result is about the key that has room soonest. */
   limitAny(keys: Entries<Limits>, options: OptionsOf<'limitAny'> = {}): Promise<Result> {
-    return this.#act('limitAny', options, (rest) => many('limit', keys, { ...rest, any: true }))
+    return this.#decide('limitAny', options, (rest) => many('limit', keys, { ...rest, any: true }))
   }
 
   /**
@@ -122,23 +122,23 @@ export class Limiter implements Decider {
 
   /** Tells what `limit` would answer, and charges nothing (CL.PEEK). */
   peek(key: string, limits: Limits, options: OptionsOf<'peek'> = {}): Promise<Result> {
-    return this.#act('peek', options, (rest) => one('peek', key, limits, rest))
+    return this.#decide('peek', options, (rest) => one('peek', key, limits, rest))
   }
 
   /** Returns `cost` units, never above full (CL.REFUND). Resolves with how many units came back: of several limits, to the one that got most. */
   async refund(key: string, limits: Limits, options: OptionsOf<'refund'> = {}): Promise<number> {
-    return 0 - (await this.#act('refund', options, (rest) => one('refund', key, limits, rest))).granted
+    return 0 - (await this.#decide('refund', options, (rest) => one('refund', key, limits, rest))).granted
   }
 
   /** Waits until the units are there, and takes them, in order of arrival (CL.WAIT). Throws a `LimitedError` if that takes longer than `timeout`. `group`, `weight` and `priority` go with windows only. */
   async wait(key: string, limits: Limits, options: OptionsOf<'wait'> = {}): Promise<Allowed> {
-    const result = await this.#act('wait', options, ({ timeout = forever, ...rest }: CallOptions & { timeout?: Duration | typeof forever }) => one('wait', key, limits, { ...rest, maxWait: timeout }))
+    const result = await this.#decide('wait', options, ({ timeout = forever, ...rest }: CallOptions & { timeout?: Duration | typeof forever }) => one('wait', key, limits, { ...rest, maxWait: timeout }))
     return result.orThrow()
   }
 
   /** Bans a key: every call on it is limited for so long; `0` lifts the ban (CL.BAN). Resolves with for how many ms it is banned now. */
   async ban(key: string, duration: Duration, options: OptionsOf<'ban'> = {}): Promise<number> {
-    return (await this.#act('ban', options, () => ({ verb: 'ban', keys: [{ name: key }], ban: duration }))).lastsMs
+    return (await this.#decide('ban', options, () => ({ verb: 'ban', keys: [{ name: key }], ban: duration }))).lastsMs
   }
 
   /**
@@ -164,12 +164,12 @@ export class Limiter implements Decider {
 
   /** Makes a lease last for `ttl` from now on (CL.RENEW). Resolves with false if it is lost. */
   async renew(key: string, options: OptionsOf<'renew'>): Promise<boolean> {
-    return !(await this.#act('renew', options, (rest) => ({ verb: 'renew', keys: [{ name: key, ttl: options.ttl }], ...(rest.id !== undefined && { id: rest.id }) }))).limited
+    return !(await this.#decide('renew', options, (rest) => ({ verb: 'renew', keys: [{ name: key, ttl: options.ttl }], ...(rest.id !== undefined && { id: rest.id }) }))).limited
   }
 
   /** Ends a lease (CL.RELEASE). Resolves with whether there was one. In an outage it throws, and is repeated in the background for ten minutes. */
   async release(key: string, options: OptionsOf<'release'>): Promise<boolean> {
-    return (await this.#act('release', options, (rest) => ({ ...rest, verb: 'release', keys: [{ name: key }] }))).granted !== 0
+    return (await this.#decide('release', options, (rest) => ({ ...rest, verb: 'release', keys: [{ name: key }] }))).granted !== 0
   }
 
   /**
@@ -178,12 +178,12 @@ export class Limiter implements Decider {
    * throws, and is repeated in the background until the server replies: for the ttl of the slots if you give it, else for ten minutes.
    */
   async settle(keys: Keys<Limits | Slots>, options: OptionsOf<'settle'>): Promise<boolean> {
-    return !(await this.#act('settle', options, (rest) => many('settle', keys, rest))).limited
+    return !(await this.#decide('settle', options, (rest) => many('settle', keys, rest))).limited
   }
 
   /** Deletes a key (DEL): its limits are full again, its bans and leases have ended. Resolves with whether there was one. */
   async reset(key: string, options: OptionsOf<'reset'> = {}): Promise<boolean> {
-    return (await this.#act('reset', options, () => ({ verb: 'reset', keys: [{ name: key }] }))).granted !== 0
+    return (await this.#decide('reset', options, () => ({ verb: 'reset', keys: [{ name: key }] }))).granted !== 0
   }
 
   /** Decides any call. Whatever has no method is a call. */
@@ -210,8 +210,8 @@ export class Limiter implements Decider {
     this.#endings.begin(call, ms, 2)
   }
 
-  async #act(act: Act, options: object, make: (rest: CallOptions) => Call): Promise<Result> {
-    check(act, options)
+  async #decide(method: Method, options: object, make: (rest: CallOptions) => Call): Promise<Result> {
+    check(method, options)
     const { signal, ...rest } = options as CallOptions & Leave
     return await this.decide(make(rest), signal ? { signal } : undefined)
   }

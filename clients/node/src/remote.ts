@@ -4,10 +4,11 @@ import { type Call, commandOf, type Leave, readReply, waits, wordsOf } from './c
 import { type Commands, Doors } from './clients/doors.js'
 import { ioRedis, isIoRedis } from './clients/ioredis.js'
 import { nodeRedis } from './clients/noderedis.js'
-import { type Client, type Transport, wait, within } from './clients/transport.js'
+import { type Client, type Heard, heard, wait } from './clients/transport.js'
+import { within } from './clients/within.js'
 import type { Decider } from './decider.js'
 import { forever, milliseconds } from './duration.js'
-import { isOutage, MistakeError, translate } from './errors.js'
+import { isOutage, isReply, MistakeError, OverloadError, textOf, translate } from './errors.js'
 import type { Logger } from './guard/guard.js'
 import { makeResult, type Result } from './result.js'
 
@@ -21,14 +22,15 @@ export interface RemoteOptions {
 }
 
 export class Remote implements Decider {
-  readonly #transport: Transport
+  readonly #transport: Heard
   readonly #doors: Doors
+  #underWay = 0
 
   constructor(
     client: Client,
     readonly options: RemoteOptions,
   ) {
-    this.#transport = isIoRedis(client) ? ioRedis(client) : nodeRedis(client)
+    this.#transport = heard(isIoRedis(client) ? ioRedis(client) : nodeRedis(client))
     this.#doors = new Doors(this.#transport, options.commands, options.timeout, options.logger)
   }
 
@@ -60,6 +62,11 @@ export class Remote implements Decider {
   /** The master of a cluster that has a key, as far as it is known. */
   nodeOf(key: string): string {
     return this.#transport.node?.(key) ?? ''
+  }
+
+  /** Tells whether the server that has a key went on answering while a call had no reply that began at an instant of `performance.now()`. */
+  alive(key: string, beganMs: number): boolean {
+    return this.#transport.alive(key, beganMs)
   }
 
   /** Waits without the module, which alone can keep a caller waiting: asks until there is room. The caller that asks at the right moment gets it. */
@@ -118,7 +125,17 @@ export class Remote implements Decider {
   }
 
   /** Sends a call that is answered at once. `late` gets a reply that comes after its caller has left. */
-  #atOnce(call: Call, signal: AbortSignal | undefined, late?: (reply: unknown) => void): Promise<Result> {
+  async #atOnce(call: Call, signal: AbortSignal | undefined, late?: (reply: unknown) => void): Promise<Result> {
+    if (this.#underWay >= mostUnderWay) throw new OverloadError(`${commandOf(call)}: ${mostUnderWay} calls of this limiter wait for their replies`)
+    this.#underWay++
+    try {
+      return await this.#sent(call, signal, late)
+    } finally {
+      this.#underWay--
+    }
+  }
+
+  #sent(call: Call, signal: AbortSignal | undefined, late?: (reply: unknown) => void): Promise<Result> {
     const words = wordsOf(call, this.#transport.prefix)
     const key = call.keys[0]?.name ?? ''
     const attempt = (left: AbortSignal) => {
@@ -130,7 +147,15 @@ export class Remote implements Decider {
       }
       return reply
     }
-    return this.#read(call, within(this.options.timeout, signal, attempt), signal)
+    const alive = (beganMs: number) => this.#transport.alive(key, beganMs)
+    return this.#read(call, within(this.options.timeout, signal, attempt, alive), signal)
+  }
+
+  /** Tells which server is out of reach, and why, as far as the client knows. */
+  #about(key: string): string {
+    const address = this.#transport.node?.(key) || this.#transport.address?.(key)
+    const reason = textOf(this.#transport.reason?.(key) ?? '')
+    return `${address && !reason.includes(address) ? ` (${address})` : ''}${reason && `: ${reason}`}`
   }
 
   async #read(call: Call, attempt: Promise<unknown>, signal: AbortSignal | undefined): Promise<Result> {
@@ -138,10 +163,15 @@ export class Remote implements Decider {
       return readReply(call, await attempt)
     } catch (error) {
       if (signal?.aborted && error === signal.reason) throw error
-      throw translate(commandOf(call), (isOutage(error) && this.#transport.refusal?.(call.keys[0]?.name ?? '')) || error)
+      const key = call.keys[0]?.name ?? ''
+      const refusal = isOutage(error) ? this.#transport.refusal?.(key) : undefined
+      throw translate(commandOf(call), refusal ?? error, refusal || !isOutage(error) || isReply(error) ? '' : this.#about(key))
     }
   }
 }
+
+/** How many calls may wait for their replies. More would be late in any case, and take memory. */
+const mostUnderWay = 10_000
 
 const longestWait = 36_500 * 86_400_000 // of the server
 const longestTimer = 2 ** 31 - 1

@@ -8,7 +8,7 @@ import { packageFolder } from './servers.mjs'
 
 const file = path.join(packageFolder, 'api.txt')
 const { exports } = JSON.parse(readFileSync(path.join(packageFolder, 'package.json'), 'utf8')) as { exports: Record<string, { require: { types: string } } | string> }
-const entries = Object.entries(exports).flatMap(([name, where]) => (typeof where === 'string' ? [] : [{ name: name.replace(/^\./, 'redis-throttle'), types: path.join(packageFolder, where.require.types) }]))
+const entries = Object.entries(exports).flatMap(([name, where]) => (typeof where === 'string' ? [] : [{ name: name.replace(/^\./, '@redis-throttle/client'), types: path.join(packageFolder, where.require.types) }]))
 
 /** Returns what each entry exports, as declared, without comments and private members. */
 function surface(): string {

@@ -36,7 +36,7 @@ const libraries: Record<string, string> = {
 
 // Prints the code of the error of each call, or what it decided.
 const service = `
-  import { Limiter, isOutage, isOverload, rate, window } from 'redis-throttle'
+  import { Limiter, isOutage, isOverload, rate, window } from '@redis-throttle/client'
   import * as again from 'a-second-copy'
   const [readonly, oom, closes, moved, plain] = process.argv.slice(2).map(Number)
   const told = {}
@@ -73,7 +73,7 @@ describe('in a minified bundle', () => {
         platform: 'node',
         format: 'esm',
         banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)" },
-        alias: { 'redis-throttle': path.join(packageFolder, 'dist/index.js'), 'a-second-copy': path.join(second, 'index.js') },
+        alias: { '@redis-throttle/client': path.join(packageFolder, 'dist/index.js'), 'a-second-copy': path.join(second, 'index.js') },
         write: false,
         logLevel: 'error',
       })

@@ -3,7 +3,7 @@ import * as ioredis5 from 'ioredis-5'
 import * as ioredis6 from 'ioredis'
 import * as redis5 from 'redis-5'
 import * as redis6 from 'redis'
-import type { Client } from 'redis-throttle'
+import type { Client } from '@redis-throttle/client'
 
 export interface Opened {
   client: Client
@@ -49,7 +49,6 @@ function closeCluster(client: ioredis5.Cluster | ioredis6.Cluster): void {
   client.disconnect()
 }
 
-// By itself ioredis notices a master that dies, but not one that hangs.
 export const cluster: Record<string, (port: number) => Promise<Opened>> = {
   'node-redis 6': async (port) => {
     const client = redis6.createCluster({ rootNodes: [{ url: `redis://127.0.0.1:${port}` }] })
@@ -64,13 +63,13 @@ export const cluster: Record<string, (port: number) => Promise<Opened>> = {
     return { client, close: () => { client.destroy() } }
   },
   'ioredis 6': async (port) => {
-    const client = new ioredis6.Cluster([{ host: '127.0.0.1', port }], { lazyConnect: true, slotsRefreshInterval: 1000 })
+    const client = new ioredis6.Cluster([{ host: '127.0.0.1', port }], { lazyConnect: true })
     client.on('error', () => {})
     await client.connect()
     return { client, close: () => { closeCluster(client) } }
   },
   'ioredis 5': async (port) => {
-    const client = new ioredis5.Cluster([{ host: '127.0.0.1', port }], { lazyConnect: true, slotsRefreshInterval: 1000 })
+    const client = new ioredis5.Cluster([{ host: '127.0.0.1', port }], { lazyConnect: true })
     client.on('error', () => {})
     await client.connect()
     return { client, close: () => { closeCluster(client) } }

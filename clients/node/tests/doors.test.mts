@@ -5,9 +5,11 @@ import path from 'node:path'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { inspect } from 'node:util'
-import { fixed, Limiter, type LimiterOptions, MistakeError, OutageError, rate, slots, window } from 'redis-throttle'
+import { fixed, isOutage, Limiter, type LimiterOptions, MistakeError, OutageError, rate, slots, window } from '@redis-throttle/client'
 import { cluster, type Opened, single } from './clients.mjs'
 import { Cluster, packageFolder, root, Server, until } from './servers.mjs'
+
+const { isMissing, rightOf } = (await import(path.join(packageFolder, 'dist/esm/clients/missing.js'))) as Record<'isMissing' | 'rightOf', (error: unknown) => unknown>
 
 const library = readFileSync(path.join(root, 'functions/throttle.lua'), 'utf8')
 const carried = Number(/\nlocal VERSION = (\d+)/.exec(library)?.[1])
@@ -44,6 +46,7 @@ interface Row {
   door: 'module' | 'library' | 'script' | 'none'
   loaded?: 'N-1' | 'N' | 'N+1'
   log?: string
+  says?: string
   then?: string[]
 }
 
@@ -63,7 +66,7 @@ describe('the table of all languages: spec/clients/doors.json', () => {
         const log = new Lines()
         const limiter = new Limiter(client, { ...many, logger: log, commands: row.commands })
         if (row.door === 'none') {
-          await assert.rejects(limiter.limit('k', limit), MistakeError)
+          await assert.rejects(limiter.limit('k', limit), (error) => error instanceof MistakeError && error.message.includes(row.says ?? ''))
           return
         }
         for (let taken = 1; taken <= 2; taken++) assert.equal((await limiter.limit('k', limit)).remaining, 5 - taken)
@@ -120,7 +123,7 @@ for (const [name, open] of Object.entries(single)) {
       const limiter = limiterOf({ poll: '20ms' })
       const limit = [rate(10, '1h'), fixed(5, '1d')]
       assert.deepEqual(await limiter.limit('k', limit, { cost: 2, each: true }).then(({ remaining, each }) => [remaining, each.length]), [3, 2])
-      assert.deepEqual(log.lines.map((line) => line.replace(/(localhost|127\.0\.0\.1):\d+|the server/, 'SERVER')), [`info throttle: SERVER has no module: the function library ${spelled(carried)} was loaded, and calls are sent as functions`])
+      assert.deepEqual(log.lines.map((line) => line.replace(/(localhost|127\.0\.0\.1):\d+|the server/, 'SERVER')), [`info redis-throttle: SERVER has no module: the function library ${spelled(carried)} was loaded, and calls are sent as functions`])
       assert.deepEqual(await limiter.limitAll({ a: limit, b: rate(1, '1h') }).then(({ limited, remaining, key }) => [limited, remaining, key]), [false, 0, 'b'])
       assert.equal((await limiter.limitAny([['a', limit], ['b', rate(1, '1h')]])).key, 'a')
       assert.equal((await limiter.peek('k', limit, { cost: 0 })).remaining, 3)
@@ -202,7 +205,7 @@ for (const [name, open] of Object.entries(single)) {
       await server.do('ACL', 'SETUSER', 'default', '-function|load')
       const limiter = limiterOf()
       for (let i = 0; i < 3; i++) await take(limiter)
-      assert.match(log.lines.join(), /^warn throttle: .* has no module and refuses functions \(NOPERM .*\): calls are sent as scripts, which take longer$/)
+      assert.match(log.lines.join(), /^warn redis-throttle: .* has no module and refuses functions \(NOPERM .*\): calls are sent as scripts, which take longer$/)
       await server.do('SCRIPT', 'FLUSH')
       await take(limiter)
       assert.equal(await left(limiter), 96)
@@ -218,8 +221,8 @@ for (const [name, open] of Object.entries(single)) {
       await take(limiterOf({ commands: 'functions' }))
       assert.equal(await left(limiterOf({ commands: 'functions' })), 99)
       assert.deepEqual(log.lines.map((line) => line.replace(/(localhost|127\.0\.0\.1):\d+|the server/, 'SERVER')), [
-        `info throttle: SERVER: the function library ${spelled(carried)} was loaded, and calls are sent as functions`,
-        `info throttle: SERVER has the function library ${spelled(carried)}: calls are sent as functions`,
+        `info redis-throttle: SERVER: the function library ${spelled(carried)} was loaded, and calls are sent as functions`,
+        `info redis-throttle: SERVER has the function library ${spelled(carried)}: calls are sent as functions`,
       ])
     })
 
@@ -228,9 +231,10 @@ for (const [name, open] of Object.entries(single)) {
       const limiter = limiterOf()
       await take(limiter)
       await server.do('REPLICAOF', '127.0.0.1', '1')
-      for (let i = 0; i < 2; i++) await assert.rejects(take(limiter), (error) => error instanceof OutageError && error.message.includes('READONLY'))
+      await assert.rejects(take(limiter), (error) => error instanceof OutageError && error.message.includes('READONLY'))
+      await assert.rejects(take(limiter), OutageError) // by now the client may connect anew
       await server.do('REPLICAOF', 'NO', 'ONE')
-      await take(limiter)
+      await until(() => take(limiter).then(() => true, () => false), 'it is a master again')
     })
 
     test('a caller that waits needs poll', async () => {
@@ -284,6 +288,154 @@ for (const [name, open] of Object.entries(single)) {
   })
 }
 
+interface Answer {
+  from: string
+  sent: string
+  reply: string
+  leads_to: string
+  lacks?: string
+}
+
+test('the table of all languages: spec/clients/missing.json', () => {
+  const { cases } = JSON.parse(readFileSync(path.join(root, 'spec/clients/missing.json'), 'utf8')) as { cases: Answer[] }
+  for (const { from, sent, reply, leads_to, lacks } of cases) {
+    const error = new Error(reply)
+    const there = ['mistake', 'outage', 'load', 'again', 'EVAL'].includes(leads_to) || reply.startsWith('READONLY')
+    const told = `${from}: ${sent}: ${reply}`
+    if (!/wrong number of arguments/.test(reply)) assert.equal(isMissing(error), !there, told)
+    if (reply.startsWith('NOPERM')) assert.equal(rightOf(error), lacks, told)
+    else if (lacks) assert.match(reply, new RegExp(lacks), 'the error names it')
+    assert.equal(isOutage(error), leads_to === 'outage' || reply.startsWith('READONLY'), told)
+  }
+})
+
+/** Starts a server that lacks commands, as older servers and managed services do. */
+const lacking = (...commands: string[]) => Server.withoutModule(...commands.flatMap((command) => ['--rename-command', command, '']))
+
+describe('servers that lack what others have', () => {
+  const open = single['ioredis 6'] as (port: number) => Promise<Opened>
+  const lent = async (server: Server, act: (limiter: Limiter, log: Lines) => Promise<void>, options: LimiterOptions = {}) => {
+    const { client, close } = await open(server.port)
+    const log = new Lines()
+    try {
+      await act(new Limiter(client, { ...many, logger: log, ...options }), log)
+    } finally {
+      await close()
+      await server.stop()
+    }
+  }
+
+  test('a server older than Redis 7.0 is refused before anything is charged', async () => {
+    const server = await lacking('FCALL', 'FCALL_RO', 'FUNCTION', 'PEXPIRETIME', 'EXPIRETIME', 'EVALSHA_RO', 'EVAL_RO')
+    await lent(server, async (limiter) => {
+      for (let i = 0; i < 2; i++) await assert.rejects(limiter.limitAll({ y: rate(5, '1h'), z: rate(5, '1h') }), (error) => error instanceof MistakeError && error.message.includes('older than Redis 7.0'))
+      assert.equal(await server.do('DBSIZE'), 0)
+    })
+  })
+
+  test('scripts that only read are sent as others where the server has no command for them, and no error holds a key', async () => {
+    const server = await lacking('FCALL', 'FCALL_RO', 'FUNCTION', 'EVALSHA_RO', 'EVAL_RO')
+    await lent(server, async (limiter) => {
+      assert.equal((await limiter.peek('secret', rate(5, '1h'))).remaining, 5)
+      assert.equal((await limiter.limit('secret', rate(5, '1h'))).remaining, 4)
+      assert.equal((await limiter.peek('secret', rate(5, '1h'))).remaining, 4)
+    })
+    const none = await lacking('FCALL', 'FCALL_RO', 'FUNCTION', 'EVALSHA_RO', 'EVAL_RO', 'EVAL', 'EVALSHA')
+    await lent(none, async (limiter, log) => {
+      for (const act of [() => limiter.peek('secret', rate(5, '1h')), () => limiter.limit('secret', rate(5, '1h'))]) {
+        await assert.rejects(act(), (error) => error instanceof MistakeError && error.message.includes('refuses functions and scripts') && !inspect(error).includes('secret'))
+      }
+      assert.doesNotMatch(log.lines.join(), /secret/)
+    })
+  })
+
+  test('a user who may not run the command of the module uses functions, and the log names the right', async () => {
+    const server = await Server.start()
+    await server.do('ACL', 'SETUSER', 'default', '-cl.limit')
+    await lent(server, async (limiter, log) => {
+      assert.equal((await limiter.limit('k', rate(5, '1h'))).remaining, 4)
+      assert.match(log.lines.join(), /does not let this user run cl\.limit/)
+    })
+  })
+
+  test('every question to a server carries a key of the call', async () => {
+    const server = await Server.withoutModule()
+    await lent(server, async (limiter) => {
+      const monitor = await server.watch()
+      await limiter.limit('mine', rate(5, '1h'))
+      const asked = (await monitor.stop()).filter((line) => !/"(FUNCTION|HELLO|CLIENT|INFO|MONITOR)"/i.test(line))
+      assert.ok(asked.length >= 2)
+      for (const line of asked) assert.match(line, /"mine"/, line.slice(0, 200))
+    })
+  })
+
+  test('who may look but not write by functions sends scripts', async () => {
+    const server = await Server.withoutModule()
+    await server.do('FUNCTION', 'LOAD', library)
+    await server.do('ACL', 'SETUSER', 'default', '-fcall', '+fcall_ro')
+    await lent(server, async (limiter, log) => {
+      assert.equal((await limiter.limit('k', rate(5, '1h'))).remaining, 4)
+      assert.match(log.lines.join(), /refuses functions \(NOPERM .*'fcall' command\): calls are sent as scripts/)
+    })
+  })
+
+  test('an edited library that lacks a function is no end: calls are sent as scripts', async () => {
+    const server = await Server.withoutModule()
+    await server.do('FUNCTION', 'LOAD', ofVersion(carried).replaceAll("'cl_limit'", "'cl_limited'"))
+    await lent(server, async (limiter) => {
+      for (let taken = 1; taken <= 5; taken++) assert.equal((await limiter.limit('k', rate(5, '1h'))).remaining, 5 - taken)
+    })
+  })
+
+  test('a library of somebody else whose function only sounds like ours is not deleted', async () => {
+    const server = await Server.withoutModule()
+    await server.do('FUNCTION', 'LOAD', "#!lua name=throttle\nredis.register_function('their_cl_version', function() return 'theirs' end)")
+    await server.do('FUNCTION', 'LOAD', ofVersion(carried - 1, `throttle_${carried - 1}`))
+    for (const open of Object.values(single)) {
+      const { client, close } = await open(server.port)
+      const limiter = new Limiter(client, { ...many, logger: new Lines() })
+      assert.equal((await limiter.limit('k', rate(50, '1h'))).by, 'server')
+      assert.equal(await server.do('FCALL', 'their_cl_version', 0), 'theirs')
+      await close()
+    }
+    await server.stop()
+  })
+
+  test('1,000 first calls send the script once', async () => {
+    const server = await Server.withoutModule()
+    await server.do('ACL', 'SETUSER', 'default', '-function')
+    await lent(server, async (limiter) => {
+      const results = await Promise.all(Array.from({ length: 1000 }, () => limiter.limit('k', window(1000, '1h'))))
+      assert.equal(Math.min(...results.map(({ remaining }) => remaining)), 0)
+      assert.match(String(await server.do('INFO', 'commandstats')), /cmdstat_eval:calls=1,/)
+    })
+  })
+
+  test('the module that appears after a restart is noticed', async () => {
+    const server = await Server.withoutModule()
+    await lent(server, async (limiter, log) => {
+      await limiter.limit('k', rate(5, '1h'))
+      await server.kill()
+      server.options.push('--loadmodule', process.env['THROTTLE_SO'] ?? path.join(root, 'build/throttle.so'))
+      await server.start()
+      await until(() => limiter.limit('k', rate(500, '1h')).then(() => log.lines.join().includes('has the module'), () => false), 'the module is used')
+    }, { breaker: false })
+  })
+
+  test('a replica that the first call meets is asked again when it was promoted', async () => {
+    const server = await Server.withoutModule('--replicaof', '127.0.0.1 1')
+    await lent(server, async (limiter) => {
+      await assert.rejects(limiter.limit('k', rate(5, '1h')), OutageError)
+      await server.do('REPLICAOF', 'NO', 'ONE')
+      await until(() => limiter.limit('k', rate(500, '1h')).then(() => true, () => false), 'it is a master')
+      await until(async () => {
+        await limiter.limit('k', rate(500, '1h'))
+        return (await server.do('FCALL', 'cl_version', 0).catch(() => 0)) === carried
+      }, 'it has the library')
+    }, { breaker: false })
+  })
+})
+
 test('units whose caller leaves before the reply comes are returned', async () => {
   const server = await Server.withoutModule()
   try {
@@ -317,6 +469,26 @@ describe('a cluster', () => {
   })
   after(() => nodes[Symbol.asyncDispose]())
   for (const [name, open] of Object.entries(cluster)) {
+    test(`${name}: keys of a slot that moves to a master without the library are decided`, async () => {
+      for (const node of nodes.nodes) await node.do('FUNCTION', 'FLUSH')
+      const { client, close } = await open(nodes.first.port)
+      const limiter = new Limiter(client, { ...many, logger: new Lines() })
+      const key = `moves ${name}`
+      const limit = rate(100, '1h')
+      await limiter.limit(key, limit)
+      await limiter.reset(key)
+      const from = await nodes.owner(key)
+      const to = nodes.nodes.find((node) => node !== from) as Server
+      const slot = Number(await from.do('CLUSTER', 'KEYSLOT', key))
+      const [source, target] = [String(await from.do('CLUSTER', 'MYID')), String(await to.do('CLUSTER', 'MYID'))]
+      await to.do('CLUSTER', 'SETSLOT', slot, 'IMPORTING', source)
+      await from.do('CLUSTER', 'SETSLOT', slot, 'MIGRATING', target)
+      for (let taken = 1; taken <= 6; taken++) assert.equal((await limiter.limit(key, limit)).remaining, 100 - taken)
+      await from.do('CLUSTER', 'SETSLOT', slot, 'STABLE')
+      await to.do('CLUSTER', 'SETSLOT', slot, 'STABLE')
+      await close()
+    })
+
     test(`${name}: each master gets the library`, async () => {
       for (const node of nodes.nodes) await node.do('FUNCTION', 'FLUSH')
       const { client, close } = await open(nodes.first.port)

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fixed, Limiter, OutageError, rate } from 'redis-throttle'
+import { fixed, Limiter, OutageError, rate } from '@redis-throttle/client'
 import { cluster, sentinel } from './clients.mjs'
 import { Cluster, type Server, until, Watched } from './servers.mjs'
 
@@ -86,6 +86,22 @@ describe('failover by a Sentinel', { concurrency: 2 }, () => {
       const { client, close } = await open(servers.sentinel.port)
       try {
         await survives(new Limiter(client), 'k', servers.master, servers.replica)
+      } finally {
+        await close()
+      }
+    })
+
+    test(`${name}: nobody waits for a master that hangs once another one answers`, async () => {
+      await using servers = await Watched.start()
+      const { client, close } = await open(servers.sentinel.port)
+      try {
+        const limiter = new Limiter(client, { patience: '8s' }) // longer than the promotion takes
+        await limiter.limit('k', rate(1, '1d'))
+        const waiting = limiter.wait('k', rate(1, '1d')).then(() => undefined, (error: unknown) => error)
+        await until(async () => (await servers.master.info('throttle_waiting')) === 1, 'a caller is in line')
+        servers.master.pause()
+        await new Tally(limiter, 'other').goesOn(10)
+        assert.ok((await waiting) instanceof OutageError, 'what the new master replies is no sign of life of the old one')
       } finally {
         await close()
       }

@@ -1,8 +1,8 @@
 // Preloaded into the tests of @fastify/rate-limit: where a test gives the plugin a client of ioredis, it gets our store over it instead.
 import type { Redis } from 'ioredis'
 
-const { Limiter } = require('redis-throttle') as typeof import('redis-throttle')
-const { throttleStore } = require('redis-throttle/fastify-rate-limit') as typeof import('redis-throttle/fastify-rate-limit')
+const { Limiter } = require('@redis-throttle/client') as typeof import('@redis-throttle/client')
+const { throttleStore } = require('@redis-throttle/client/fastify-rate-limit') as typeof import('@redis-throttle/client/fastify-rate-limit')
 const loader = require('node:module') as { _load: (this: unknown, name: string, parent?: { filename: string }, ...rest: unknown[]) => unknown }
 const load = loader._load
 

@@ -4,15 +4,15 @@ import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { after, before, beforeEach, test } from 'node:test'
-import { LimitedError, OutageError, OverloadError, rate, window } from 'redis-throttle'
+import { LimitedError, OutageError, OverloadError, rate, window } from '@redis-throttle/client'
 import * as axiosNew from 'axios'
 import * as axiosOld from 'axios-1.7'
 import * as undiciNew from 'undici'
 import * as undiciOld from 'undici-6'
-import { limited as forAxios } from 'redis-throttle/axios'
-import { limitedFetch } from 'redis-throttle/fetch'
-import { limited as forUndici } from 'redis-throttle/undici'
-import { FakeLimiter } from 'redis-throttle/testing'
+import { limited as forAxios } from '@redis-throttle/client/axios'
+import { limitedFetch } from '@redis-throttle/client/fetch'
+import { limited as forUndici } from '@redis-throttle/client/undici'
+import { FakeLimiter } from '@redis-throttle/client/testing'
 import { until } from './servers.mjs'
 
 let partner: http.Server
@@ -81,7 +81,7 @@ test('options are checked', () => {
   assert.throws(() => limitedFetch({ ...options, key: undefined as never }), /key must be a string or a function/)
 })
 
-for (const [name, { Agent, request }] of Object.entries({ 'undici 7': undiciNew, 'undici 6': undiciOld as unknown as typeof undiciNew })) {
+for (const [name, { Agent, fetch: undiciFetch, request }] of Object.entries({ 'undici 7': undiciNew, 'undici 6': undiciOld as unknown as typeof undiciNew })) {
   test(`${name}: a request beyond the limits is not sent, or waits for its turn`, async () => {
     const limiter = new FakeLimiter()
     const agentOf = (options: Partial<Parameters<typeof forUndici>[0]>) => new Agent().compose(forUndici({ limiter, limits: window(1, '1m'), key: ({ path }) => (path === '/free' ? undefined : 'partner'), ...options }))
@@ -98,12 +98,20 @@ for (const [name, { Agent, request }] of Object.entries({ 'undici 7': undiciNew,
     leaving.abort(new Error('enough'))
     await assert.rejects(fourth, /enough/)
     await until(() => limiter.blocked === 1, 'one has left the line')
+    const gone = new AbortController()
+    const fetched = undiciFetch(`${url}/fetched`, { dispatcher: waits, signal: gone.signal })
+    await until(() => limiter.blocked === 2, 'a fetch waits')
+    gone.abort(new Error('enough'))
+    await assert.rejects(fetched, /enough/)
+    await until(() => limiter.blocked === 1, 'the fetch has left the line')
     limiter.advance('1m')
     await (await third).body.dump()
+    const later = undiciFetch(`${url}/later`, { dispatcher: agentOf({ key: () => 'other' }) })
+    assert.equal(await (await later).text(), '')
     limiter.fail()
     await assert.rejects(get('/5', fast), OutageError)
     await (await get('/6', agentOf({ outage: 'allow' }))).body.dump()
-    assert.deepEqual(served, ['GET /1', 'GET /free', 'GET /3', 'GET /6'])
+    assert.deepEqual(served, ['GET /1', 'GET /free', 'GET /3', 'GET /later', 'GET /6'])
     await Promise.all([fast.close(), waits.close()])
   })
 }
@@ -126,7 +134,13 @@ for (const [name, { default: axios }] of Object.entries({ axios: axiosNew, 'axio
     const fourth = waits.get('/4', { signal: leaving.signal })
     await until(() => limiter.blocked === 2, 'they wait')
     leaving.abort(new Error('enough'))
-    await assert.rejects(fourth, /enough/)
+    await assert.rejects(fourth, axios.isCancel)
+    const token = axios.CancelToken.source()
+    const cancelled = waits.get('/cancelled', { cancelToken: token.token })
+    await until(() => limiter.blocked === 2, 'it waits')
+    token.cancel('enough')
+    await assert.rejects(cancelled, axios.isCancel)
+    await until(() => limiter.blocked === 1, 'it has left the line')
     limiter.advance('1m')
     assert.equal((await third).status, 200)
     limiter.fail()

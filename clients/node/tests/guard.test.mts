@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, mock, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Call, type Decider, type Duration, fixed, Guard, guard, type GuardOptions, LimitedError, Limiter, makeResult, MistakeError, OutageError, OverloadError, parseLimits, type Policy, rate, type Result, window } from 'redis-throttle'
+import { type Call, type Decider, type Duration, fixed, Guard, guard, type GuardOptions, LimitedError, Limiter, makeResult, MistakeError, OutageError, OverloadError, parseLimits, type Policy, rate, type Result, window } from '@redis-throttle/client'
 import { cluster, type Opened, single } from './clients.mjs'
 import { Cluster, root, Server, until } from './servers.mjs'
 

@@ -19,18 +19,18 @@ import { rateLimit as expressRateLimit } from 'express-rate-limit'
 import fastify from 'fastify'
 import { Hono } from 'hono'
 import Koa from 'koa'
-import { clientAddress, type Decider, guard, isOutage, Limiter, rate } from 'redis-throttle'
-import * as onExpress from 'redis-throttle/express'
-import { ThrottleStore } from 'redis-throttle/express-rate-limit'
-import * as onFastify from 'redis-throttle/fastify'
-import { throttleStore } from 'redis-throttle/fastify-rate-limit'
-import * as onHono from 'redis-throttle/hono'
-import * as onKoa from 'redis-throttle/koa'
-import { fromUrl as fromIoredis } from 'redis-throttle/ioredis'
-import { ThrottleStorage } from 'redis-throttle/nestjs'
-import { RateLimiterThrottle } from 'redis-throttle/rate-limiter-flexible'
-import { fromUrl as fromRedis } from 'redis-throttle/redis'
-import { FakeLimiter } from 'redis-throttle/testing'
+import { clientAddress, type Decider, guard, isOutage, Limiter, rate } from '@redis-throttle/client'
+import * as onExpress from '@redis-throttle/client/express'
+import { ThrottleStore } from '@redis-throttle/client/express-rate-limit'
+import * as onFastify from '@redis-throttle/client/fastify'
+import { throttleStore } from '@redis-throttle/client/fastify-rate-limit'
+import * as onHono from '@redis-throttle/client/hono'
+import * as onKoa from '@redis-throttle/client/koa'
+import { fromUrl as fromIoredis } from '@redis-throttle/client/ioredis'
+import { ThrottleStorage } from '@redis-throttle/client/nestjs'
+import { RateLimiterThrottle } from '@redis-throttle/client/rate-limiter-flexible'
+import { fromUrl as fromRedis } from '@redis-throttle/client/redis'
+import { FakeLimiter } from '@redis-throttle/client/testing'
 import { packageFolder, Server, until } from './servers.mjs'
 
 const quiet = { error() {}, info() {} }
@@ -286,13 +286,13 @@ describe('the package more than once', () => {
     const script = `
       import { createRequire } from 'node:module'
       import { Worker, isMainThread, parentPort, workerData } from 'node:worker_threads'
-      import * as esm from 'redis-throttle'
-      import { rateLimit } from 'redis-throttle/express'
-      import { fromUrl } from 'redis-throttle/redis'
+      import * as esm from '@redis-throttle/client'
+      import { rateLimit } from '@redis-throttle/client/express'
+      import { fromUrl } from '@redis-throttle/client/redis'
       const require = createRequire(process.cwd() + '/x.cjs')
-      const cjs = require('redis-throttle')
-      const { fromUrl: fromOther } = require('redis-throttle/ioredis')
-      const { FakeLimiter } = require('redis-throttle/testing')
+      const cjs = require('@redis-throttle/client')
+      const { fromUrl: fromOther } = require('@redis-throttle/client/ioredis')
+      const { FakeLimiter } = require('@redis-throttle/client/testing')
       const limits = cjs.rate(20, '1h')
       const one = await fromUrl('${server.url}', { timeout: '30s' })
       const other = await fromOther('${server.url}', { timeout: '30s' })
@@ -303,8 +303,8 @@ describe('the package more than once', () => {
       const fails = await new esm.Limiter(fake).limit('k', limits).catch((error) => error)
       told.push(fails instanceof esm.OutageError, fails instanceof cjs.OutageError, fails instanceof esm.MistakeError)
       const worker = new Worker(\`
-        import('redis-throttle/redis').then(async ({ fromUrl }) => {
-          const { rate } = await import('redis-throttle')
+        import('@redis-throttle/client/redis').then(async ({ fromUrl }) => {
+          const { rate } = await import('@redis-throttle/client')
           const { parentPort } = await import('node:worker_threads')
           const limiter = await fromUrl('${server.url}', { timeout: '30s' })
           parentPort.postMessage((await limiter.limit('both', rate(20, '1h'))).remaining)

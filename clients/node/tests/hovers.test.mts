@@ -7,7 +7,7 @@ import ts from 'typescript'
 import { packageFolder } from './servers.mjs'
 
 const { exports } = JSON.parse(readFileSync(path.join(packageFolder, 'package.json'), 'utf8')) as { exports: Record<string, { import: { types: string } } | string> }
-const entries = Object.entries(exports).flatMap(([name, where]) => (typeof where === 'string' ? [] : [{ name: name.replace(/^\./, 'redis-throttle'), types: path.join(packageFolder, where.import.types) }]))
+const entries = Object.entries(exports).flatMap(([name, where]) => (typeof where === 'string' ? [] : [{ name: name.replace(/^\./, '@redis-throttle/client'), types: path.join(packageFolder, where.import.types) }]))
 const program = ts.createProgram(entries.map(({ types }) => types), { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ES2022, moduleResolution: ts.ModuleResolutionKind.Bundler, skipLibCheck: true, types: ['node'] })
 const checker = program.getTypeChecker()
 

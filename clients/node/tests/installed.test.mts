@@ -131,11 +131,11 @@ const use = `
   process.exit()`
 
 const imports: [string, string][] = [
-  ['http', 'node:http'], ['{ rate }', 'redis-throttle'], ['{ fromUrl as fromRedis }', 'redis-throttle/redis'], ['{ fromUrl as fromIoredis }', 'redis-throttle/ioredis'],
-  ['{ rateLimit as forExpress, concurrency }', 'redis-throttle/express'], ['{ rateLimit as forKoa }', 'redis-throttle/koa'], ['{ rateLimit as forHono }', 'redis-throttle/hono'],
-  ['{ rateLimit as forFastify }', 'redis-throttle/fastify'], ['{ ThrottleStore }', 'redis-throttle/express-rate-limit'], ['{ throttleStore }', 'redis-throttle/fastify-rate-limit'],
-  ['{ ThrottleStorage }', 'redis-throttle/nestjs'], ['{ RateLimiterThrottle }', 'redis-throttle/rate-limiter-flexible'], ['{ limited as limitedUndici }', 'redis-throttle/undici'],
-  ['{ limited as limitedAxios }', 'redis-throttle/axios'], ['express', 'express'], ['{ rateLimit as expressRateLimit }', 'express-rate-limit'], ['Koa', 'koa'], ['{ Hono }', 'hono'], ['fastify', 'fastify'],
+  ['http', 'node:http'], ['{ rate }', '@redis-throttle/client'], ['{ fromUrl as fromRedis }', '@redis-throttle/client/redis'], ['{ fromUrl as fromIoredis }', '@redis-throttle/client/ioredis'],
+  ['{ rateLimit as forExpress, concurrency }', '@redis-throttle/client/express'], ['{ rateLimit as forKoa }', '@redis-throttle/client/koa'], ['{ rateLimit as forHono }', '@redis-throttle/client/hono'],
+  ['{ rateLimit as forFastify }', '@redis-throttle/client/fastify'], ['{ ThrottleStore }', '@redis-throttle/client/express-rate-limit'], ['{ throttleStore }', '@redis-throttle/client/fastify-rate-limit'],
+  ['{ ThrottleStorage }', '@redis-throttle/client/nestjs'], ['{ RateLimiterThrottle }', '@redis-throttle/client/rate-limiter-flexible'], ['{ limited as limitedUndici }', '@redis-throttle/client/undici'],
+  ['{ limited as limitedAxios }', '@redis-throttle/client/axios'], ['express', 'express'], ['{ rateLimit as expressRateLimit }', 'express-rate-limit'], ['Koa', 'koa'], ['{ Hono }', 'hono'], ['fastify', 'fastify'],
   ['fastifyRateLimit', '@fastify/rate-limit'], ['{ Controller, Get, Module }', '@nestjs/common'], ['{ APP_GUARD, NestFactory }', '@nestjs/core'], ['{ ThrottlerGuard, ThrottlerModule }', '@nestjs/throttler'],
   ['axios', 'axios'], ['{ Agent, request }', 'undici'],
 ]
@@ -161,7 +161,7 @@ test('the lowest version of every peer, and of Node.js, decides in every adapter
   const at = project('lowest', {
     'package.json': {
       private: true,
-      dependencies: { ...peers, 'redis-throttle': `file:${now}`, '@nestjs/common': '10.0.0', '@nestjs/core': '10.0.0', '@nestjs/platform-express': '10.0.0', 'reflect-metadata': '0.1.13', rxjs: '7.8.1' },
+      dependencies: { ...peers, '@redis-throttle/client': `file:${now}`, '@nestjs/common': '10.0.0', '@nestjs/core': '10.0.0', '@nestjs/platform-express': '10.0.0', 'reflect-metadata': '0.1.13', rxjs: '7.8.1' },
     },
     'use.mjs': esm,
     'use.cjs': cjs,
@@ -187,8 +187,8 @@ test('peers have bounds, are optional, and the newest are what the other tests u
 
 // An application of one version of the package, over a limiter of another: what one throws and returns the other knows.
 const mixed = `
-  import { LimitedError, Limiter, OutageError, guard, rate, untilRetry } from 'redis-throttle'
-  import { rateLimit } from 'redis-throttle/express'
+  import { LimitedError, Limiter, OutageError, guard, rate, untilRetry } from '@redis-throttle/client'
+  import { rateLimit } from '@redis-throttle/client/express'
   import * as other from 'shared'
   const limiter = await other.open(process.argv[2])
   const over = new Limiter(guard(limiter))
@@ -205,9 +205,9 @@ const mixed = `
   console.log(told.join())`
 const shared = `
   import { createRequire } from 'node:module'
-  export { Limiter, rate } from 'redis-throttle'
-  import { fromUrl } from 'redis-throttle/redis'
-  export const version = createRequire(import.meta.url)('redis-throttle/package.json').version
+  export { Limiter, rate } from '@redis-throttle/client'
+  import { fromUrl } from '@redis-throttle/client/redis'
+  export const version = createRequire(import.meta.url)('@redis-throttle/client/package.json').version
   export const open = (url) => fromUrl(url, { timeout: '30s' })`
 const mixes = 'false,true,true,false,200,429,true,true\n'
 
@@ -224,9 +224,9 @@ test('a workspace of pnpm with two versions of the package', async () => {
   const at = project('workspace', {
     'package.json': { private: true },
     'pnpm-workspace.yaml': 'packages: [app, shared]\n',
-    'app/package.json': { name: 'app', private: true, dependencies: { 'redis-throttle': `file:${now}`, shared: 'workspace:*' } },
+    'app/package.json': { name: 'app', private: true, dependencies: { '@redis-throttle/client': `file:${now}`, shared: 'workspace:*' } },
     'app/index.mjs': mixed,
-    'shared/package.json': { name: 'shared', private: true, exports: './index.mjs', dependencies: { 'redis-throttle': `file:${earlier}`, redis: lowest(manifest.peerDependencies['redis'] ?? '') } },
+    'shared/package.json': { name: 'shared', private: true, exports: './index.mjs', dependencies: { '@redis-throttle/client': `file:${earlier}`, redis: lowest(manifest.peerDependencies['redis'] ?? '') } },
     'shared/index.mjs': shared,
   })
   await run(process.execPath, [program, 'install', '--prefer-offline', '--ignore-scripts', '--strict-peer-dependencies', '--store-dir', path.join(folder, 'store')], { cwd: at, env: { ...process.env, CI: 'true' } })
@@ -237,25 +237,25 @@ test('a workspace of pnpm with two versions of the package', async () => {
 test("Yarn's Plug'n'Play, which gives a package only what it declares", async () => {
   const program = await manager('yarn', yarn, 'bin/yarn.js')
   const at = project('pnp', {
-    'package.json': { private: true, dependencies: { 'redis-throttle': `file:${now}`, redis: lowest(manifest.peerDependencies['redis'] ?? ''), fastify: '5.0.0' } },
+    'package.json': { private: true, dependencies: { '@redis-throttle/client': `file:${now}`, redis: lowest(manifest.peerDependencies['redis'] ?? ''), fastify: '5.0.0' } },
     '.yarnrc.yml': `nodeLinker: pnp\nenableTelemetry: false\nenableScripts: false\nenableImmutableInstalls: false\nenableGlobalCache: true\nglobalFolder: ${path.join(folder, 'yarn-cache')}\n`,
     'yarn.lock': '',
     'use.mjs': `
       import fastify from 'fastify'
-      import { rate } from 'redis-throttle'
-      import { rateLimit } from 'redis-throttle/fastify'
-      import { fromUrl } from 'redis-throttle/redis'
-      import { FakeLimiter } from 'redis-throttle/testing'
+      import { rate } from '@redis-throttle/client'
+      import { rateLimit } from '@redis-throttle/client/fastify'
+      import { fromUrl } from '@redis-throttle/client/redis'
+      import { FakeLimiter } from '@redis-throttle/client/testing'
       const limiter = await fromUrl(process.argv[2], { timeout: '30s' })
       const app = fastify()
       await app.register(rateLimit, { limiter, limits: rate(1, '1h'), key: () => 'pnp' })
       app.get('/', () => 'ok')
       console.log((await app.inject('/')).statusCode, (await app.inject('/')).statusCode, new FakeLimiter().now.getTime() > 0)
-      await import('redis-throttle/ioredis').then(() => console.log('ioredis'), (error) => console.log(error.message.includes('ioredis')))
+      await import('@redis-throttle/client/ioredis').then(() => console.log('ioredis'), (error) => console.log(error.message.includes('ioredis')))
       await limiter.close()`,
     'use.cjs': `
-      const { rate } = require('redis-throttle')
-      const { fromUrl } = require('redis-throttle/redis')
+      const { rate } = require('@redis-throttle/client')
+      const { fromUrl } = require('@redis-throttle/client/redis')
       fromUrl(process.argv[2], { timeout: '30s' }).then(async (limiter) => { console.log((await limiter.limit('pnp cjs', rate(1, '1h'))).limited); await limiter.close() })`,
   })
   const env = { ...process.env, YARN_NPM_REGISTRY_SERVER: await registry() }

@@ -5,8 +5,8 @@ import { metrics } from '@opentelemetry/api'
 import { AggregationTemporality, InMemoryMetricExporter, MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics'
 import { Redis } from 'ioredis'
 import * as prometheus from 'prom-client'
-import { cached, type Decision, fixed, Limiter, MistakeError, observed, openTelemetryMetrics, prometheusMetrics, rate, window } from 'redis-throttle'
-import { FakeLimiter } from 'redis-throttle/testing'
+import { cached, type Decision, fixed, Limiter, MistakeError, observed, openTelemetryMetrics, prometheusMetrics, rate, window } from '@redis-throttle/client'
+import { FakeLimiter } from '@redis-throttle/client/testing'
 import { noting } from './noting.mjs'
 import { Server } from './servers.mjs'
 
@@ -99,7 +99,7 @@ describe('remembered denials', () => {
     assert.equal(asked.calls.length, 1, 'its denial is not remembered')
   })
 
-  test('are not kept of calls that charge a denied call, of other acts, and of errors', async () => {
+  test('are not kept of calls that charge a denied call, of other verbs, and of errors', async () => {
     const limiter = new Limiter(cached(asked))
     const limit = fixed(1, '1h')
     await limiter.limit('k', limit)

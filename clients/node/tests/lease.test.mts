@@ -4,7 +4,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { after, afterEach, before, beforeEach, describe, mock, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Lease, LeaseLostError, LimitedError, Limiter, MistakeError, OutageError, rate, slots } from 'redis-throttle'
+import { type Lease, LeaseLostError, LimitedError, Limiter, MistakeError, OutageError, rate, slots, window } from '@redis-throttle/client'
 import { type Opened, single } from './clients.mjs'
 import { MadeUp, packageFolder, Server, until } from './servers.mjs'
 
@@ -26,6 +26,29 @@ for (const name of ['node-redis 6', 'ioredis 6']) {
     })
     afterEach(async () => {
       await opened.close()
+    })
+
+    test('a call that a full line turns away is denied at once, and asked once', async () => {
+      await using full = await Server.start('max-waiting', '1')
+      const there = await open(full.port)
+      try {
+        const asks = new Limiter(there.client)
+        const left = new AbortController()
+        await asks.limit('k', window(1, '1d'))
+        await using held = await asks.lease('jobs', { slots: 1, ttl: '1h' })
+        const waits = asks.wait('k', window(1, '1d'), { signal: left.signal })
+        await until(async () => String(await full.do('INFO', 'throttle')).includes('throttle_waiting:1\r'), 'somebody waits')
+        await assert.rejects(asks.wait('k', window(1, '1d')), (error) => error instanceof LimitedError && Number(error.result.retryAfterMs) > 0)
+        await assert.rejects(asks.lease('jobs', { slots: 1, ttl: '1h', timeout: '1h' }), (error) => error instanceof LimitedError && Number(error.result.retryAfterMs) > 0)
+        const info = String(await full.do('INFO', 'throttle'))
+        assert.match(info, /throttle_turned_away:2\r/)
+        assert.match(info, /throttle_calls_wait:2\r/)
+        left.abort()
+        await assert.rejects(waits)
+        assert.equal(held.lost, false)
+      } finally {
+        await there.close()
+      }
     })
 
     test('a lease outlives its ttl and ends with the block', async () => {
@@ -100,7 +123,7 @@ for (const name of ['node-redis 6', 'ioredis 6']) {
     test('the slot of a process that is killed becomes free', async () => {
       const holder = spawn(process.execPath, ['--input-type=module', '-e', `
         import { createClient } from 'redis'
-        import { Limiter } from 'redis-throttle'
+        import { Limiter } from '@redis-throttle/client'
         const client = await createClient({ url: process.argv[1] }).connect()
         await new Limiter(client).lease('k', { slots: 1, ttl: '500ms' })
         console.log('held')
@@ -211,7 +234,7 @@ for (const name of ['node-redis 6', 'ioredis 6']) {
       test('and keeps no process alive', async () => {
         const worker = spawn(process.execPath, ['--input-type=module', '-e', `
           import { Redis } from 'ioredis'
-          import { Limiter } from 'redis-throttle'
+          import { Limiter } from '@redis-throttle/client'
           const client = new Redis(process.argv[1])
           const lease = await new Limiter(client).lease('k', { slots: 1, ttl: '1h' })
           await client.config('SET', 'min-replicas-to-write', 1)

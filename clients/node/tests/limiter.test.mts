@@ -1,4 +1,4 @@
-// The acts over every client: on a server, a cluster and with Sentinel; when callers leave, and when servers do.
+// The methods of a limiter, over every client: on a server, a cluster and with Sentinel; when callers leave, and when servers do.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { createRequire } from 'node:module'
@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import * as ioredis from 'ioredis'
 import * as redis from 'redis'
 import * as redis4 from 'redis-4'
-import { type Client, fixed, LimitedError, Limiter, MistakeError, OutageError, makeResult, OverloadError, parseLimits, rate, slots, untilRetry, window } from 'redis-throttle'
+import { type Client, fixed, LimitedError, Limiter, MistakeError, OutageError, makeResult, OverloadError, parseLimits, rate, slots, untilRetry, window } from '@redis-throttle/client'
 import { cluster, type Opened, sentinel, single } from './clients.mjs'
 import { Cluster, MadeUp, packageFolder, Server, until } from './servers.mjs'
 
@@ -98,6 +98,14 @@ describe('options that an act cannot use', () => {
       [() => limiter.limit('k', perDay, { force: true } as never), /limit: there is no option force; .*write charge: 'force'/],
       [() => limiter.limit('k', perDay, { cost: -1 }), /cost must be an integer from 0/],
       [() => limiter.limitAny({ 2: perDay, 1: perDay } as never), /give a Map or entries/],
+      // @ts-expect-error no server takes it
+      [() => limiter.limitAny([['a', perDay]], { ban: '1h' }), /limitAny: there is no option ban/],
+      // @ts-expect-error no server takes it
+      [() => limiter.limitAny([['a', perDay]], { charge: 'strict' }), /limitAny: charge must be up_to or force, not 'strict'/],
+      // @ts-expect-error no server takes it
+      [() => limiter.admit({ a: perDay, b: slots(1, '1m') }, { ban: '1h' }), /admit: there is no option ban/],
+      // @ts-expect-error no server takes it
+      [() => limiter.admit({ a: perDay, b: slots(1, '1m') }, { charge: 'force' }), /admit: charge must be strict, not 'force'/],
     ]
     for (const [act, says] of wrong) await assert.rejects(act, says)
   })

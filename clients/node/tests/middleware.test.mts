@@ -7,17 +7,19 @@ import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { text } from 'node:stream/consumers'
 import { after, afterEach, before, beforeEach, describe, mock, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { getRequestListener } from '@hono/node-server'
 import express from 'express'
 import fastify from 'fastify'
 import { Hono } from 'hono'
 import { Redis } from 'ioredis'
 import Koa from 'koa'
-import { fixed, headerFields, Limiter, problemDocument, rate, window } from 'redis-throttle'
-import * as onExpress from 'redis-throttle/express'
-import * as onFastify from 'redis-throttle/fastify'
-import * as onHono from 'redis-throttle/hono'
-import * as onKoa from 'redis-throttle/koa'
+import { clientAddress, fixed, headerFields, Limiter, problemDocument, rate, window } from '@redis-throttle/client'
+import * as onExpress from '@redis-throttle/client/express'
+import * as onFastify from '@redis-throttle/client/fastify'
+import * as onHono from '@redis-throttle/client/hono'
+import * as onKoa from '@redis-throttle/client/koa'
+import { fromUrl } from '@redis-throttle/client/redis'
 import { Server } from './servers.mjs'
 
 type Options = Omit<onExpress.RateLimitOptions<never>, 'key'> & { key?: () => unknown }
@@ -292,4 +294,35 @@ describe('options of middlewares', () => {
     assert.throws(() => onExpress.rateLimit({ limiter, limits, trusted: ['nowhere'] }), /trusted: 'nowhere' is neither/)
     assert.throws(() => onExpress.rateLimit({ limiter, limits: rate(1, '1h', { name: 'größe' }) }), /is printable ASCII/)
   })
+})
+
+test('one outage is one line, however many middlewares and requests meet it', async () => {
+  await using away = await Server.start()
+  await using limiter = await fromUrl(away.url)
+  const lines: string[] = []
+  for (const level of ['error', 'warn', 'info'] as const) mock.method(console, level, (line: string) => void lines.push(line))
+  try {
+    const app = express()
+    for (const name of ['a', 'b', 'c']) app.use(onExpress.rateLimit({ limiter, limits: rate(100, '1m'), name }))
+    app.get('/', (_, res) => { res.send('ok') })
+    await at(http.createServer(app), local, async (get) => {
+      assert.equal((await get()).statusCode, 200)
+      await away.kill()
+      for (let i = 0; i < 20; i++) assert.equal((await get()).statusCode, 200)
+      await sleep(1500) // after which an outage that no breaker has told of is logged
+      for (let i = 0; i < 20; i++) await get()
+    })
+    assert.equal(lines.length, 1, lines.join('\n'))
+    assert.match(lines[0] ?? '', /^redis-throttle: Redis is out of reach, the policy is fail: .*ECONN/)
+  } finally {
+    mock.restoreAll()
+  }
+})
+
+test('a Request of fetch is of the client that the proxy in front names, if you say that there is one', () => {
+  const from = (forwarded?: string) => new Request('http://service.example/', forwarded === undefined ? {} : { headers: { 'X-Forwarded-For': forwarded } })
+  assert.throws(() => clientAddress(from('203.0.113.7')), /a Request of fetch does not tell whom it is from.*give trusted/)
+  assert.equal(clientAddress(from('198.51.100.1, 203.0.113.7'), { trusted: [] }), '203.0.113.7')
+  assert.equal(clientAddress(from('198.51.100.1, 203.0.113.7, 10.1.0.2'), { trusted: ['10.1.0.0/24'] }), '203.0.113.7')
+  assert.equal(clientAddress(from(), { trusted: [] }), '@')
 })

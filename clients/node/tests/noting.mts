@@ -1,4 +1,4 @@
-import type { Call, Decider } from 'redis-throttle'
+import type { Call, Decider } from '@redis-throttle/client'
 
 /** A decider that notes which calls it gets, and hands them on. */
 export function noting(next: Decider): Decider & { calls: Call[] } {

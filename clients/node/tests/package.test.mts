@@ -48,8 +48,8 @@ test('the packed file holds the package and nothing else, and works from an empt
   const expected = ['LICENSE', 'README.md', 'package.json', 'dist/package.json', 'dist/esm/package.json', ...['dist', 'dist/esm'].flatMap((folder) => sources.flatMap((name) => [`${folder}/${name}.js`, `${folder}/${name}.d.ts`]))]
   assert.deepEqual(made.files.map((file) => file.path).sort(), expected.sort())
 
-  mkdirSync(path.join(folder, 'node_modules/redis-throttle'), { recursive: true })
-  run('tar', '-xzf', made.filename, '-C', 'node_modules/redis-throttle', '--strip-components=1')
+  mkdirSync(path.join(folder, 'node_modules/@redis-throttle/client'), { recursive: true })
+  run('tar', '-xzf', made.filename, '-C', 'node_modules/@redis-throttle/client', '--strip-components=1')
   // An empty project with the one library that was chosen.
   for (const name of ['redis', '@redis', 'cluster-key-slot']) symlinkSync(path.join(packageFolder, 'node_modules', name), path.join(folder, 'node_modules', name))
   const use = `
@@ -58,8 +58,8 @@ test('the packed file holds the package and nothing else, and works from an empt
     for (let i = 0; i < 3; i++) results.push((await limiter.limit(process.argv[2], rate(2, '1h'))).limited)
     console.log(results.join())
     process.exit()`
-  writeFileSync(path.join(folder, 'use.mjs'), `import * as redis from 'redis'\nimport { Limiter, rate } from 'redis-throttle'\nimport 'redis-throttle/express'\n${use}`)
-  writeFileSync(path.join(folder, 'use.cjs'), `const redis = require('redis')\nconst { Limiter, rate } = require('redis-throttle')\nrequire('redis-throttle/express')\n;(async () => {${use}})()`)
+  writeFileSync(path.join(folder, 'use.mjs'), `import * as redis from 'redis'\nimport { Limiter, rate } from '@redis-throttle/client'\nimport '@redis-throttle/client/express'\n${use}`)
+  writeFileSync(path.join(folder, 'use.cjs'), `const redis = require('redis')\nconst { Limiter, rate } = require('@redis-throttle/client')\nrequire('@redis-throttle/client/express')\n;(async () => {${use}})()`)
   assert.equal(run(process.execPath, 'use.mjs', 'esm'), 'false,false,true\n')
   assert.equal(run(process.execPath, 'use.cjs', 'cjs'), 'false,false,true\n')
 })
@@ -108,6 +108,5 @@ for (const [i, { code, typed }] of examples.entries()) {
     writeFileSync(file, patient.replaceAll('127.0.0.1:6379', `127.0.0.1:${server.port}`))
     const printed = execFileSync(process.execPath, [file], { encoding: 'utf8' })
     if (i === 0) assert.equal(printed, 'go ahead; 9 left\n')
-    if (code.includes("login('guess')")) assert.equal(printed, `${'401 '.repeat(5)}${'429 '.repeat(11)}429\n`)
   })
 }

@@ -8,8 +8,8 @@ import { ipKeyGenerator, MemoryStore, type Options, rateLimit, type Store } from
 import { slowDown } from 'express-slow-down'
 import { Redis } from 'ioredis'
 import { RedisStore } from 'rate-limit-redis'
-import { Limiter } from 'redis-throttle'
-import { ThrottleStore } from 'redis-throttle/express-rate-limit'
+import { Limiter } from '@redis-throttle/client'
+import { ThrottleStore } from '@redis-throttle/client/express-rate-limit'
 import { compare, onAServer, ownPrefix, type Recipe } from './recipes.mjs'
 
 const there = onAServer()

@@ -3,8 +3,8 @@ import { describe } from 'node:test'
 import fastifyRateLimit from '@fastify/rate-limit'
 import fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import { Redis } from 'ioredis'
-import { Limiter } from 'redis-throttle'
-import { throttleStore } from 'redis-throttle/fastify-rate-limit'
+import { Limiter } from '@redis-throttle/client'
+import { throttleStore } from '@redis-throttle/client/fastify-rate-limit'
 import { compare, onAServer, ownPrefix, type Recipe } from './recipes.mjs'
 
 const there = onAServer()

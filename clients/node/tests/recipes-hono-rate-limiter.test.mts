@@ -5,8 +5,8 @@ import { type Context, Hono } from 'hono'
 import { MemoryStore, RedisStore, rateLimiter, type Store, webSocketLimiter } from 'hono-rate-limiter'
 import type { WSContext } from 'hono/ws'
 import { RedisStore as RateLimitRedis } from 'rate-limit-redis'
-import { Limiter } from 'redis-throttle'
-import { ThrottleStore } from 'redis-throttle/express-rate-limit'
+import { Limiter } from '@redis-throttle/client'
+import { ThrottleStore } from '@redis-throttle/client/express-rate-limit'
 import { compare, onAServer, ownPrefix, type Recipe } from './recipes.mjs'
 
 const there = onAServer()

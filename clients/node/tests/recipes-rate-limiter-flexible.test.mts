@@ -5,8 +5,8 @@ import { Redis } from 'ioredis'
 import {
   BurstyRateLimiter, type RateLimiterAbstract, RateLimiterMemory, RateLimiterQueue, RateLimiterRedis, RateLimiterRes, RateLimiterUnion, RLWrapperBlackAndWhite, RLWrapperTimeouts,
 } from 'rate-limiter-flexible'
-import { Limiter } from 'redis-throttle'
-import { RateLimiterThrottle } from 'redis-throttle/rate-limiter-flexible'
+import { Limiter } from '@redis-throttle/client'
+import { RateLimiterThrottle } from '@redis-throttle/client/rate-limiter-flexible'
 import { compare, onAServer, ownPrefix, type Recipe } from './recipes.mjs'
 import { until } from './servers.mjs'
 

@@ -15,11 +15,11 @@ import { rateLimiter as honoRateLimiter } from 'hono-rate-limiter'
 import { Redis } from 'ioredis'
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
 import { RedisStore } from 'rate-limit-redis'
-import { Limiter, window } from 'redis-throttle'
-import { ThrottleStore } from 'redis-throttle/express-rate-limit'
-import { throttleStore } from 'redis-throttle/fastify-rate-limit'
-import { ThrottleStorage } from 'redis-throttle/nestjs'
-import { RateLimiterThrottle } from 'redis-throttle/rate-limiter-flexible'
+import { Limiter, window } from '@redis-throttle/client'
+import { ThrottleStore } from '@redis-throttle/client/express-rate-limit'
+import { throttleStore } from '@redis-throttle/client/fastify-rate-limit'
+import { ThrottleStorage } from '@redis-throttle/client/nestjs'
+import { RateLimiterThrottle } from '@redis-throttle/client/rate-limiter-flexible'
 import { Server } from './servers.mjs'
 
 let server: Server
@@ -321,7 +321,7 @@ describe('a key that is over its limit can be read', () => {
   })
 
   test('without the permission to ban it is denied, and said once that it cannot be read', async () => {
-    await server.do('ACL', 'SETUSER', 'limits', 'on', '>password', '~*', '+@all', '-cl.ban')
+    await server.do('ACL', 'SETUSER', 'limits', 'on', '>password', '~*', '+@all', '-cl.ban', '-@scripting') // nor by functions
     const restricted = new Redis(server.port, { username: 'limits', password: 'password' })
     const said = mock.method(console, 'error', () => {})
     try {

@@ -1,11 +1,11 @@
-// The seam: calls are values, and the acts stand over any decider. What acts return, and admissions.
+// The seam: calls are values, and the methods stand over any decider. What they return, and admissions.
 import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import path from 'node:path'
 import { after, before, beforeEach, describe, test } from 'node:test'
 import { Redis } from 'ioredis'
-import { fixed, LeaseLostError, LimitedError, Limiter, makeResult, OutageError, rate, type Result, slots, window } from 'redis-throttle'
+import { fixed, LeaseLostError, LimitedError, Limiter, makeResult, OutageError, rate, type Result, slots, window } from '@redis-throttle/client'
 import { noting } from './noting.mjs'
 import { packageFolder, Server, until } from './servers.mjs'
 
@@ -30,7 +30,7 @@ const away = () => server.do('CONFIG', 'SET', 'min-replicas-to-write', 1)
 const back = () => server.do('CONFIG', 'SET', 'min-replicas-to-write', 0)
 
 describe('a decider', () => {
-  test('is what all acts go through, each as one value', async () => {
+  test('is what all verbs go through, each as one value', async () => {
     const seen = noting(limiter)
     const over = new Limiter(seen)
     const perHour = rate(10, '1h')
@@ -165,7 +165,7 @@ describe('an admission', () => {
 })
 
 test('limits may come from the CommonJS files where the limiter is of the ES modules', async () => {
-  const required = createRequire(import.meta.url)('redis-throttle') as { rate: typeof rate; Limiter: typeof Limiter }
+  const required = createRequire(import.meta.url)('@redis-throttle/client') as { rate: typeof rate; Limiter: typeof Limiter }
   assert.notEqual(required.Limiter, Limiter)
   assert.equal((await limiter.limit('k', required.rate(2, '1h'))).remaining, 1)
   await assert.rejects(new required.Limiter(limiter).wait('k', required.rate(2, '1h'), { cost: 3 }), LimitedError)

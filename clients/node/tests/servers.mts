@@ -1,5 +1,7 @@
 // Real servers with the module, each on ports and in a folder of its own; and one that is made up.
 import { type ChildProcess, spawn } from 'node:child_process'
+import { randomInt } from 'node:crypto'
+import { createSocket } from 'node:dgram'
 import { once } from 'node:events'
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import net from 'node:net'
@@ -15,14 +17,31 @@ const program = process.env['THROTTLE_SERVER'] ?? 'redis-server'
 const module = process.env['THROTTLE_SO'] ?? path.join(root, 'build/throttle.so')
 const patience = 30_000 // bounds a hang
 
-async function freePort(): Promise<number> {
+/**
+ * Returns a port that nobody listens on, nor on that of the cluster bus, 10,000 above. It belongs to this process until it ends. Both are
+ * below the range from which outgoing connections get theirs. The sign of a claim is the UDP port of the same number, which no server
+ * uses: tests in any language look at it.
+ */
+export async function freePort(): Promise<number> {
   for (;;) {
-    const listener = net.createServer().listen(0, '127.0.0.1')
+    const port = randomInt(11_000, 22_000)
+    if ((await claimed(port)) && (await claimed(port + 10_000))) return port
+  }
+}
+
+async function claimed(port: number): Promise<boolean> {
+  const claim = createSocket('udp4').bind({ port, address: '127.0.0.1', exclusive: true })
+  try {
+    await once(claim, 'listening')
+    const listener = net.createServer().listen(port, '127.0.0.1')
     await once(listener, 'listening')
-    const { port } = listener.address() as net.AddressInfo
     listener.close()
     await once(listener, 'close')
-    if (port < 50_000) return port // the cluster bus is 10,000 above
+    claim.unref()
+    return true
+  } catch {
+    claim.close()
+    return false
   }
 }
 
@@ -112,13 +131,39 @@ export class Server implements AsyncDisposable {
     }
   }
 
+  /** Notes what the server is sent, until it is told to stop. */
+  async watch(): Promise<{ stop: () => Promise<string[]> }> {
+    const client = new Redis(this.port)
+    const lines: string[] = []
+    const monitor = await client.monitor()
+    monitor.on('monitor', (_time: string, words: string[], source: string) => {
+      if (source !== 'lua') lines.push(words.map((word) => `"${word}"`).join(' '))
+    })
+    return {
+      stop: async () => {
+        await this.do('ECHO', 'the end')
+        await until(() => lines.some((line) => line.includes('the end')), 'all was noted')
+        monitor.disconnect()
+        client.disconnect()
+        return lines.filter((line) => !line.includes('the end'))
+      },
+    }
+  }
+
   async info(field: string): Promise<number> {
     const info = String(await this.do('INFO', 'everything'))
     return Number(new RegExp(`^${field}:(\\d+)`, 'm').exec(info)?.[1])
   }
 
+  /** Stops the process without its noticing, like a host that hangs. It answers nobody any more when this returns. */
   pause(): void {
-    this.#process?.kill('SIGSTOP')
+    const pid = this.#process?.pid
+    if (pid === undefined) throw new Error('the server does not run')
+    process.kill(pid, 'SIGSTOP')
+    const ends = Date.now() + 30_000
+    while (!readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)?.startsWith('T')) {
+      if (Date.now() > ends) throw new Error('the server does not stand still')
+    }
   }
 
   resume(): void {

@@ -7,11 +7,11 @@ import type { Redis } from 'ioredis'
 import { RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
 import { RedisStore } from 'rate-limit-redis'
 import type { createClient } from 'redis'
-import { Limiter } from 'redis-throttle'
-import { ThrottleStore } from 'redis-throttle/express-rate-limit'
-import { throttleStore } from 'redis-throttle/fastify-rate-limit'
-import { ThrottleStorage } from 'redis-throttle/nestjs'
-import { RateLimiterThrottle } from 'redis-throttle/rate-limiter-flexible'
+import { Limiter } from '@redis-throttle/client'
+import { ThrottleStore } from '@redis-throttle/client/express-rate-limit'
+import { throttleStore } from '@redis-throttle/client/fastify-rate-limit'
+import { ThrottleStorage } from '@redis-throttle/client/nestjs'
+import { RateLimiterThrottle } from '@redis-throttle/client/rate-limiter-flexible'
 
 export interface Rule {
   limit: number
@@ -59,11 +59,11 @@ export const stores: Record<string, Store> = {
     exact: false,
     open: async ({ redis }, rule) => await express(new RedisStore({ sendCommand: (...words: string[]) => redis.sendCommand(words) as Promise<string> }), rule),
   },
-  'redis-throttle/express-rate-limit': {
+  '@redis-throttle/client/express-rate-limit': {
     exact: true,
     open: async ({ redis }, rule) => await express(new ThrottleStore({ limiter: new Limiter(redis) }), rule),
   },
-  'redis-throttle/express-rate-limit, not told the limit': {
+  '@redis-throttle/client/express-rate-limit, not told the limit': {
     exact: false,
     open: async ({ redis }, rule) => await express(new ThrottleStore({ limiter: new Limiter(redis) }), rule, false),
   },
@@ -71,7 +71,7 @@ export const stores: Record<string, Store> = {
     exact: false,
     open: async ({ ioredis }, rule) => await onFastify(rule, { redis: ioredis }),
   },
-  'redis-throttle/fastify-rate-limit': {
+  '@redis-throttle/client/fastify-rate-limit': {
     exact: true,
     open: async ({ ioredis }, rule) => await onFastify(rule, { store: throttleStore({ limiter: new Limiter(ioredis) }) }),
   },
@@ -79,11 +79,11 @@ export const stores: Record<string, Store> = {
     exact: false,
     open: async ({ ioredis }, { limit, windowMs }) => flexible(new RateLimiterRedis({ storeClient: ioredis, points: limit, duration: windowMs / 1000 })),
   },
-  'redis-throttle/rate-limiter-flexible': {
+  '@redis-throttle/client/rate-limiter-flexible': {
     exact: true,
     open: async ({ ioredis }, { limit, windowMs }) => flexible(new RateLimiterThrottle({ limiter: new Limiter(ioredis), points: limit, duration: windowMs / 1000 })),
   },
-  'redis-throttle/nestjs': {
+  '@redis-throttle/client/nestjs': {
     exact: true,
     open: async ({ ioredis }, { limit, windowMs }) => {
       const storage = new ThrottleStorage({ limiter: new Limiter(ioredis) })

@@ -9,8 +9,8 @@ import { describe, test } from 'node:test'
 import {
   clientAddress, type Denied, LeaseLostError, Limit, LimitedError, type LimitFields, type Limiter, makeResult, MistakeError, OutageError, OverloadError, type Result,
   type ThrottleError,
-} from 'redis-throttle'
-import { rateLimit } from 'redis-throttle/express'
+} from '@redis-throttle/client'
+import { rateLimit } from '@redis-throttle/client/express'
 import { root } from './servers.mjs'
 
 const read = <T,>(name: string) => JSON.parse(readFileSync(path.join(root, 'spec/clients', name), 'utf8')) as T

@@ -7,8 +7,8 @@ import path from 'node:path'
 import { describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
-import { fixed, LeaseLostError, LimitedError, Limiter, MistakeError, OutageError, OverloadError, rate, slots, window } from 'redis-throttle'
-import { FakeLimiter, ThrottleDev } from 'redis-throttle/testing'
+import { fixed, LeaseLostError, LimitedError, Limiter, MistakeError, OutageError, OverloadError, rate, slots, window } from '@redis-throttle/client'
+import { FakeLimiter, ThrottleDev } from '@redis-throttle/client/testing'
 import { packageFolder, root, until } from './servers.mjs'
 
 const perHour = rate(2, '1h')
@@ -96,6 +96,18 @@ describe('a fake limiter', () => {
     await assert.rejects(limiter.wait('k', rate(1, '1s'), { cost: 2 }), LimitedError)
   })
 
+  test('tells a caller in line of a key of another kind', async () => {
+    const limiter = new FakeLimiter()
+    const lease = { verb: 'lease', keys: [{ name: 'k', slots: 1, ttl: '1m' }] } as const
+    await limiter.decide({ ...lease, id: 'a' })
+    await assert.rejects(limiter.limit('k', perHour), MistakeError)
+    const line = limiter.decide({ ...lease, id: 'b', maxWait: '1h' })
+    const wrong = assert.rejects(limiter.decide({ verb: 'wait', keys: [{ name: 'k', limits: [window(1, '1s')] }], maxWait: '1h' }), MistakeError)
+    limiter.advance('1m')
+    assert.equal((await line).allowed, true)
+    await wrong
+  })
+
   test('grants leases and admissions', async () => {
     const limiter = new FakeLimiter()
     const first = await limiter.lease('jobs', { slots: 1, ttl: '1h' })
@@ -143,13 +155,13 @@ describe('throttle-dev', () => {
     await using one = await ThrottleDev.start({ program })
     await using two = await ThrottleDev.start({ program })
     assert.notEqual(one.port, two.port)
-    await assert.rejects(ThrottleDev.start({ program: 'no-such-throttle-dev' }), /no-such-throttle-dev cannot be started.*redis-throttle-dev.*go build .\/cmd\/throttle-dev/)
+    await assert.rejects(ThrottleDev.start({ program: 'no-such-throttle-dev' }), /no-such-throttle-dev cannot be started.*@redis-throttle\/dev.*go build .\/cmd\/throttle-dev/)
   })
 
-  test('comes with the package redis-throttle-dev of the project that is tested', () => {
+  test('comes with the package @redis-throttle/dev of the project that is tested', () => {
     const project = mkdtempSync(path.join(tmpdir(), 'throttle-project-'))
     try {
-      cpSync(path.join(root, 'packaging/dev/npm'), path.join(project, 'node_modules/redis-throttle-dev'), { recursive: true })
+      cpSync(path.join(root, 'packaging/dev/npm'), path.join(project, 'node_modules/@redis-throttle/dev'), { recursive: true })
       const env = { ...process.env }
       delete env['THROTTLE_DEV']
       const start = (extra: Record<string, string> = {}) => {
@@ -157,8 +169,8 @@ describe('throttle-dev', () => {
           ThrottleDev.start().then(async (server) => { console.log(await server.command('PING')); await server.stop() }, (error) => { console.log(error.message) })`
         return execFileSync(process.execPath, ['-e', script], { cwd: project, encoding: 'utf8', env: { ...env, PATH: project, ...extra } })
       }
-      assert.match(start(), /^redis-throttle-dev has no package redis-throttle-dev-/)
-      const ours = path.join(project, `node_modules/redis-throttle-dev-${process.platform}-${process.arch}`)
+      assert.match(start(), /^@redis-throttle\/dev has no package @redis-throttle\/dev-/)
+      const ours = path.join(project, `node_modules/@redis-throttle/dev-${process.platform}-${process.arch}`)
       mkdirSync(path.join(ours, 'bin'), { recursive: true })
       writeFileSync(path.join(ours, 'package.json'), '{}')
       symlinkSync(program, path.join(ours, 'bin/throttle-dev'))

@@ -3,9 +3,10 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { describe, test } from 'node:test'
-import { type Call, type Duration, Limit, parseLimits, type Result, type Verb } from 'redis-throttle'
-import { FakeLimiter } from 'redis-throttle/testing'
+import type { Call, Duration, Result } from '@redis-throttle/client'
+import { FakeLimiter } from '@redis-throttle/client/testing'
 import { root } from './servers.mjs'
+import { callOf, eachOf, NotHere, order, replyOf } from './transcripts.mjs'
 
 // Values in keys, lines of callers, redis-cell's command and the words of errors are the server's alone.
 const files = ['rate', 'window', 'calendar', 'limits', 'kept', 'refund', 'bans', 'shadows', 'keys', 'slots', 'settling', 'leases', 'zero', 'denials']
@@ -14,96 +15,6 @@ const files = ['rate', 'window', 'calendar', 'limits', 'kept', 'refund', 'bans',
 const otherwise: Record<string, string> = {
   'Clocks are those of the laws of 2026.': 'the zones are those of Node.js',
 }
-
-/** Why a line, and what comes after it in its example, is not for this process. */
-class NotHere extends Error {}
-
-const verbs: Record<string, Verb> = {
-  'CL.LIMIT': 'limit', 'CL.MLIMIT': 'limit', 'CL.PEEK': 'peek', 'CL.REFUND': 'refund', 'CL.BAN': 'ban',
-  'CL.LEASE': 'lease', 'CL.RENEW': 'renew', 'CL.RELEASE': 'release', 'CL.SETTLE': 'settle',
-}
-
-const flags: Record<string, object> = { UPTO: { charge: 'up_to' }, STRICT: { charge: 'strict' }, FORCE: { charge: 'force' }, ANY: { any: true }, EACH: { each: true }, COMPACT: {} }
-const valued: Record<string, (value: string) => object> = {
-  COST: (value) => ({ cost: Number(value) }),
-  BAN: (value) => ({ ban: value as Duration }),
-  AFTER: (value) => ({ banAfter: value }),
-  MAXWAIT: (value) => ({ maxWait: value as Duration }),
-  ID: (value) => ({ id: value }),
-}
-
-/** Reads a command as a call. */
-function callOf(words: string[]): Call {
-  const [command = '', ...rest] = words
-  const verb = verbs[command]
-  if (verb === undefined) throw new NotHere(command)
-  const several = command === 'CL.MLIMIT' || command === 'CL.SETTLE'
-  const n = several ? Number(rest.shift()) : 1
-  const names = rest.splice(0, n)
-  if (verb === 'ban') return { verb, keys: [{ name: names[0] ?? '', }], ban: rest[0] as Duration }
-  if (verb === 'lease' || verb === 'renew' || verb === 'release') {
-    const of = (word: string) => (rest.includes(word) ? rest[rest.indexOf(word) + 1] : undefined)
-    for (const word of rest) if (['TIMEOUT', 'GROUP', 'PRIORITY'].includes(word)) throw new NotHere(word)
-    if (verb === 'release' && rest.length > 2) throw new NotHere('several ids, which clients do not send')
-    const [slots, ttl, id] = [of('SLOTS'), of('TTL'), of('ID')]
-    return { verb, keys: [{ name: names[0] ?? '', ...(verb === 'lease' && { leased: true }), ...(slots !== undefined && { slots: Number(slots) }), ...(ttl !== undefined && { ttl: ttl as Duration }) }], id: id ?? '' }
-  }
-  let options = {}
-  const groups: string[][] = [[]]
-  while (rest.length > 0) {
-    const word = rest.shift() ?? ''
-    const value = valued[word]
-    if (word === 'NEXT') groups.push([])
-    else if (flags[word]) options = { ...options, ...flags[word] }
-    else if (value) options = { ...options, ...value(rest.shift() ?? '') }
-    else groups.at(-1)?.push(word)
-  }
-  const keys = names.map((name, i) => {
-    const group = groups[i] ?? groups[0] ?? []
-    if (group[0] !== 'SLOTS') return { name, limits: limitsOf(group) }
-    return { name, leased: true, ...(group[1] !== undefined && { slots: Number(group[1]) }), ...(group[3] !== undefined && { ttl: group[3] as Duration }) }
-  })
-  return { verb, keys, ...(several && { several }), ...options }
-}
-
-/** Limits in words, with USED, which configuration files do not have. */
-function limitsOf(words: string[]): Limit[] {
-  const used: (number | undefined)[] = []
-  const others: string[] = []
-  for (let i = 0; i < words.length; i++) {
-    if (/^(RATE|WINDOW|FIXED)$/.test(words[i] ?? '')) used.push(undefined)
-    if (words[i] === 'USED') used[used.length - 1] = Number(words[++i])
-    else others.push(words[i] ?? '')
-  }
-  return parseLimits(others.join(' ')).map((limit, i) => (used[i] === undefined ? limit : limit.with({ used: used[i] })))
-}
-
-const rules = (call: Call, keyIndex: number) => call.keys.slice(0, keyIndex).reduce((n, { limits }) => n + Math.max(limits?.length ?? 0, 1), 0)
-
-/** A result as the server replies it. */
-function replyOf(call: Call, result: Result): Record<string, number> {
-  const settles = call.verb === 'settle'
-  return {
-    limited: Number(result.limited),
-    settled: Number(!result.limited),
-    rule: result.banned || (settles && result.limit === 0) ? 0 : rules(call, result.keyIndex) + result.rule + 1,
-    limit: result.limit,
-    remaining: result.remaining,
-    retry_after_ms: result.limited ? (result.retryAfterMs ?? -1) : -1,
-    reset_after_ms: result.resetAfterMs,
-    next_after_ms: result.nextAfterMs,
-    granted: result.granted,
-    wait_ms: result.waitMs,
-    shadow: result.shadowed ? rules(call, result.shadowKeyIndex) + result.shadow + 1 : 0,
-    key: result.keyIndex + 1,
-    lease_ms: result.lastsMs,
-  }
-}
-
-const order = ['limited', 'rule', 'limit', 'remaining', 'retry_after_ms', 'reset_after_ms', 'next_after_ms', 'granted', 'wait_ms', 'shadow', 'key']
-
-/** Each of a call, as the server replies it. */
-const eachOf = (result: Result) => result.each.map((each) => [Number(each.limited), each.limit, each.remaining, each.limited ? (each.retryAfterMs ?? -1) : -1, each.resetAfterMs])
 
 function compare(call: Call, result: Result, expected: string, where: string): void {
   const reply = replyOf(call, result)

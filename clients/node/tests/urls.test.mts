@@ -1,15 +1,16 @@
 // Limiters for a URL, each with a client of its own.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import net from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { describe, test } from 'node:test'
 import { inspect } from 'node:util'
-import { Limiter, type LimiterOptions, MistakeError, OutageError, rate, window } from 'redis-throttle'
-import { fromUrl as fromIoredis } from 'redis-throttle/ioredis'
-import { fromUrl as fromRedis } from 'redis-throttle/redis'
+import { Limiter, type LimiterOptions, MistakeError, OutageError, rate, window } from '@redis-throttle/client'
+import { fromUrl as fromIoredis } from '@redis-throttle/client/ioredis'
+import { fromUrl as fromRedis } from '@redis-throttle/client/redis'
 import { Cluster, packageFolder, Server, until, Watched } from './servers.mjs'
 
 interface Options extends LimiterOptions {
@@ -36,6 +37,32 @@ const connections = async (server: Server) => String(await server.do('CLIENT', '
 
 for (const [name, { fromUrl, subpath, tls }] of Object.entries(libraries)) {
   describe(name, () => {
+    test('an outage names the server and the reason', async () => {
+      const nobody = net.createServer().listen(0, '127.0.0.1')
+      await once(nobody, 'listening')
+      const { port } = nobody.address() as net.AddressInfo
+      nobody.close()
+      await once(nobody, 'close')
+      const reasons: [string, RegExp][] = [
+        [`redis://127.0.0.1:${port}`, new RegExp(`connect ECONNREFUSED 127\\.0\\.0\\.1:${port}`)],
+        ['redis://redis.invalid:6379', /getaddrinfo (ENOTFOUND|EAI_AGAIN) redis\.invalid/],
+        [`redis+unix://${path.join(tmpdir(), 'nobody.sock')}`, /connect ENOENT .*nobody\.sock/],
+      ]
+      for (const [url, reason] of reasons) {
+        const { lines, logger } = noted()
+        await using limiter = await fromUrl(url, { logger, timeout: '5s', options: {} })
+        for (let i = 0; i < 6; i++) await assert.rejects(limiter.limit('secret', perHour), (error) => error instanceof OutageError && reason.test(error.message) && !inspect(error).includes('secret'))
+        assert.equal(lines.length, 1)
+        assert.match(lines[0] ?? '', reason)
+      }
+    })
+
+    test('keys in several slots: the error tells about hash tags', async () => {
+      await using cluster = await Cluster.start()
+      await using limiter = await fromUrl(`redis+cluster://127.0.0.1:${cluster.first.port}`, patient)
+      await assert.rejects(limiter.limitAll({ a: perHour, b: perHour }), (error) => error instanceof MistakeError && /CROSSSLOT.*the same hash tag, such as \{42\}:requests/.test(error.message))
+    })
+
     test('it is connected at once, is closed with its block, and leaves nothing', async () => {
       await using server = await Server.start()
       {
@@ -54,7 +81,7 @@ for (const [name, { fromUrl, subpath, tls }] of Object.entries(libraries)) {
       await assert.rejects(limiter.limit('k', perHour), MistakeError)
       assert.match(String(await server.do('INFO', 'keyspace')), /db3:keys=1/)
 
-      const script = `import { fromUrl } from 'redis-throttle/${subpath}'\nimport { rate } from 'redis-throttle'
+      const script = `import { fromUrl } from '@redis-throttle/client/${subpath}'\nimport { rate } from '@redis-throttle/client'
         const limiter = await fromUrl('${server.url}', { timeout: '30s' })
         console.log((await limiter.limit('script', rate(5, '1h'))).remaining)
         await limiter.close()`

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import random
 import signal
 import socket
 import socketserver
@@ -29,13 +30,40 @@ def program() -> str:
     return os.environ.get("THROTTLE_SERVER") or "redis-server"
 
 
+_claims: dict[int, socket.socket] = {}
+
+
 def free_port() -> int:
+    """Return a port that nobody listens on, nor on that of the cluster bus, 10,000 above. It belongs to this process until it ends or
+    gives it back.
+
+    Both are below the range from which outgoing connections get theirs. The sign of a claim is the UDP port of the same number, which
+    no server uses: tests in any language look at it.
+    """
     while True:
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            port: int = s.getsockname()[1]
-            if port < 50_000:  # the cluster bus is 10,000 above
-                return port
+        port = random.randrange(11_000, 22_000)
+        if _claimed(port) and _claimed(port + 10_000):
+            return port
+
+
+def _claimed(port: int) -> bool:
+    claim = socket.socket(type=socket.SOCK_DGRAM)
+    try:
+        claim.bind(("127.0.0.1", port))
+        with socket.socket() as listener:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(("127.0.0.1", port))
+            listener.listen()
+    except OSError:
+        claim.close()
+        return False
+    _claims[port] = claim
+    return True
+
+
+def give_back(port: int) -> None:
+    for claimed in (port, port + 10_000):
+        _claims.pop(claimed).close()
 
 
 def await_true(condition: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
@@ -45,6 +73,11 @@ def await_true(condition: Callable[[], bool], what: str, patience: float = PATIE
             return
         time.sleep(0.005)
     raise AssertionError(f"{what}: not within {patience} s")
+
+
+def _state(pid: int) -> str:
+    """Say in a letter what a process does, as proc(5) does. Its name, which comes before, may hold any character."""
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0]
 
 
 class Server:
@@ -93,7 +126,9 @@ class Server:
             return dict(client.info("replication"))
 
     def pause(self) -> None:
+        """Stop the process without its noticing, like a host that hangs; it answers nobody any more when this returns."""
         self.process.send_signal(signal.SIGSTOP)
+        await_true(lambda: _state(self.process.pid) == "T", "the server stands still")
 
     def resume(self) -> None:
         self.process.send_signal(signal.SIGCONT)
@@ -111,6 +146,7 @@ class Server:
         self.kill()
         assert "BUG REPORT" not in self.log(), self.log()
         self.dir.cleanup()
+        give_back(self.port)
 
 
 class Cluster:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
 import time
-from datetime import timedelta
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
-from redis_throttle import Limiter, rate
-from servers import PATIENCE, ROOT, Server
+from redis_throttle import Limiter, fixed, rate, window
+from servers import PATIENCE, ROOT, Server, await_true
 
 TASKS = '''
 import os, time
@@ -354,3 +359,101 @@ def test_settings_say_what_the_server_is_sent(own_server: Server) -> None:
     app.conf.throttle_poll = None
     with pytest.raises(MistakeError, match="poll"):
         later()
+
+
+LIMITS = {"window": window(1, "1d"), "fixed": fixed(1, "1d"), "rate": rate(1, "1d"), "two": (rate(1, "1s"), window(1, "1d"))}
+
+
+@pytest.mark.parametrize(("timeout", "most"), [(None, 3600), (6, 6)])
+@pytest.mark.parametrize("limits", list(LIMITS))
+def test_a_task_comes_back_before_its_broker_gives_it_to_another_worker(own_server: Server, limits: str, timeout: int | None, most: int) -> None:
+    """A task is held without a confirmation until it runs: with a longer countdown it would run twice."""
+    app, task, countdowns = celery_on(own_server, LIMITS[limits], timeout, throttle_reserve="7d")
+    for _ in range(3):
+        begin(app, task)
+    assert len(countdowns()) == 2
+    assert all(most * 0.35 < countdown < most * 0.6 for countdown in countdowns()), "both ask again in time"
+
+
+def test_a_task_that_comes_back_early_keeps_the_units_that_it_has_reserved(own_server: Server) -> None:
+    app, task, countdowns = celery_on(own_server, rate(1, "10s", burst=1), 8, throttle_reserve="1h")
+    began = time.time()
+    begin(app, task)
+    begin(app, task)
+    [message] = messages(own_server)
+    headers = message["headers"]
+    assert began + 9.9 < headers["throttle_reserved"][2] < time.time() + 10.1
+    begin(app, task, id=headers["id"], throttle_reserved=headers["throttle_reserved"])
+    assert len(countdowns()) == 2, "it comes back once more"
+    assert asked(own_server) == 2, "and does not ask again"
+    begin(app, task, id=headers["id"], throttle_reserved=[*headers["throttle_reserved"][:2], time.time()])
+    assert len(countdowns()) == 2, "it runs"
+    assert asked(own_server) == 2
+
+
+@pytest.mark.timeout(180)
+def test_a_task_that_waits_for_longer_than_the_visibility_timeout_runs_once(own_server: Server, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "tasks.py").write_text(f"""
+import os, time
+from celery import Celery
+from redis_throttle import Limiter, window
+from redis_throttle.celery import LimitedTask
+
+url = os.environ["TEST_URL"]
+app = Celery("tasks", broker=url + "/1")
+app.conf.update(broker_transport_options={{"visibility_timeout": 3}}, worker_prefetch_multiplier=10, broker_connection_retry_on_startup=True)
+
+@app.task(base=LimitedTask, throttle_limits=window(1, "15s"), throttle_limiter=Limiter.from_url(url, timeout="5s"))
+def work(n):
+    with open({str(tmp_path / "ran")!r}, "a") as file:
+        print(n, file=file)
+""")
+    environment = {**os.environ, "TEST_URL": own_server.url}
+    process = worker(0, tmp_path, environment)
+    ran = tmp_path / "ran"
+    try:
+        subprocess.run([sys.executable, "-W", "ignore", "-c", "import tasks; [tasks.work.delay(n) for n in range(2)]"], cwd=tmp_path, env=environment,
+                       check=True)
+        await_true(lambda: ran.exists() and len(ran.read_text().split()) >= 2, "both run", 90)
+        client = own_server.client()
+        client.select(1)
+        await_true(lambda: not client.exists("unacked", "celery"), "nothing is left")
+        assert sorted(ran.read_text().split()) == ["0", "1"]
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def celery_on(server: Server, limits: Any, visibility_timeout: int | None, **options: Any) -> tuple[Any, Any, Callable[[], list[float]]]:
+    """Return an app, a task, and a function that returns after how many seconds the tasks in its queue are to run."""
+    from celery import Celery
+
+    from redis_throttle.celery import LimitedTask
+
+    app = Celery("nothing", set_as_current=False, broker=f"{server.url}/0")
+    app.conf.update(throttle_url=server.url, broker_transport_options={} if visibility_timeout is None else {"visibility_timeout": visibility_timeout})
+
+    def work() -> None:
+        """Do nothing."""
+
+    def countdowns() -> list[float]:
+        now = datetime.now(UTC)
+        return [(datetime.fromisoformat(message["headers"]["eta"]) - now).total_seconds() for message in messages(server)]
+
+    return app, app.task(base=LimitedTask, lazy=False, name="work", throttle_limits=limits, **options)(work), countdowns
+
+
+def begin(app: Any, task: Any, **request: Any) -> None:
+    """Have a task run as a worker does, which sends it again when it is limited."""
+    from celery.exceptions import Retry
+
+    task.push_request(called_directly=False, is_eager=False, retries=0, args=(), kwargs={}, **{"id": uuid.uuid4().hex, **request})
+    try:
+        with contextlib.suppress(Retry):
+            task()
+    finally:
+        task.pop_request()
+
+
+def messages(server: Server) -> list[dict[str, Any]]:
+    return [json.loads(message) for message in server.do("LRANGE", "celery", 0, -1)]

@@ -112,7 +112,7 @@ def install_npm(packed: pathlib.Path, folder: pathlib.Path) -> None:
 
 def test_npm_brings_the_program(packed: pathlib.Path, tmp_path: pathlib.Path) -> None:
     install_npm(packed, tmp_path)
-    program = subprocess.run(["node", "-p", 'require("redis-throttle-dev")'], cwd=tmp_path, capture_output=True, text=True, check=True).stdout.strip()
+    program = subprocess.run(["node", "-p", 'require("@redis-throttle/dev")'], cwd=tmp_path, capture_output=True, text=True, check=True).stdout.strip()
     with ThrottleDev(program) as server, Limiter.from_url(server.url) as limiter:
         assert limiter.limit("acme", fixed(1, "1mo")).allowed
     said = [subprocess.run([command, "--version"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
@@ -126,5 +126,5 @@ def test_without_a_package_for_the_system_npm_says_what_is_missing(packed: pathl
     (tmp_path / "package.json").write_text('{"private": true}')
     [main] = [file for file in packed.glob("*.tgz") if "linux" not in file.name]
     subprocess.run(["npm", "install", "--offline", "--omit", "optional", "--no-audit", "--no-fund", "--silent", main], cwd=tmp_path, check=True)
-    ran = subprocess.run(["node", "-p", 'require("redis-throttle-dev")'], cwd=tmp_path, capture_output=True, text=True)
-    assert "has no package redis-throttle-dev-linux-" in ran.stderr
+    ran = subprocess.run(["node", "-p", 'require("@redis-throttle/dev")'], cwd=tmp_path, capture_output=True, text=True)
+    assert "has no package @redis-throttle/dev-linux-" in ran.stderr

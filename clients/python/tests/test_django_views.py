@@ -93,6 +93,24 @@ async def test_a_view_of_asyncio(async_throttle: AsyncFakeLimiter, serve: Callab
     assert answers[0].headers["RateLimit"] == '"default";r=1;t=1800'
 
 
+@pytest.mark.parametrize("where", ["dispatch", "get", "as_view", "dispatch by a limiter of threads"])
+async def test_a_view_of_a_class_of_asyncio(throttle: FakeLimiter, async_throttle: AsyncFakeLimiter, serve: Callable[..., Ask], where: str) -> None:
+    from django.test import AsyncClient
+    from django.utils.decorators import method_decorator
+    from django.views import View
+
+    class Page(View):  # type: ignore[misc]
+        async def get(self, request: Any) -> HttpResponse:
+            return HttpResponse("hello")
+
+    limited: Any = RateLimit(throttle if "threads" in where else async_throttle, TWO)
+    view = limited(Page.as_view()) if where == "as_view" else method_decorator(limited, name=where.split()[0])(Page).as_view()
+    ask = serve({"": view})
+    client = AsyncClient()
+    assert [(await client.get("/")).status_code for _ in range(3)] == [200, 200, 429]
+    assert callable(ask)
+
+
 def test_a_view_and_its_limiter_are_of_one_kind(throttle: FakeLimiter, async_throttle: AsyncFakeLimiter) -> None:
     for limiter, view in ((throttle, async_page), (async_throttle, page)):
         with pytest.raises(TypeError, match=r"redis_throttle\.asyncio"):

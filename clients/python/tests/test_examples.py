@@ -1,4 +1,4 @@
-"""The examples of the README for frameworks, as they are printed there: a login page, routes and plans."""
+"""The examples for frameworks: the login pages of examples/, and routes and plans as the README prints them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import pytest
 
 from servers import ROOT, Server
 
-BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "clients/python/README.md").read_text(), re.S)
+PACKAGE = ROOT / "clients/python"
+BLOCKS = re.findall(r"```python\n(.*?)```", (PACKAGE / "README.md").read_text(), re.S) + [page.read_text() for page in (PACKAGE / "examples").glob("*.py")]
 
 Ask = Callable[..., httpx.Response]
 
@@ -87,6 +88,11 @@ def test_a_login_page_stops_who_guesses_and_nobody_else(example: Callable[..., A
     assert int(guesses[5].headers["Retry-After"]) <= 180
     assert int(guesses[14].headers["Retry-After"]) > 3500, "banned for an hour"
     assert login("correct horse").status_code == 429, "the password is not looked at"
+    for spelling in ("Ann", "ANN", "ann ", " aNN", "\uff41nn"):
+        assert login("correct horse", account=spelling).status_code == 429, f"{spelling!r} is the same account"
+    assert '"address"' in guesses[5].headers["RateLimit"]
+    assert '"account"' in guesses[5].headers["RateLimit"]
+    assert ask("POST", "/login").status_code < 500, "nor is a body that is missing an error of the server"
     assert login("correct horse", address="198.51.100.2").status_code == 200, "its owner is not locked out"
     assert login("correct horse", account="bob").status_code == 200
     for _ in range(4):

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import redis
 
-from redis_throttle import LeaseLostError, Limiter, OutageError, Slots, fixed, window
+from redis_throttle import LeaseLostError, Limiter, OutageError, OverloadError, Slots, ThrottleError, fixed, window
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from servers import Cluster, Server, Watched, await_true
 
@@ -38,7 +38,7 @@ class Client:
 
 
 @contextlib.contextmanager
-def clients_for(url: str) -> Iterator[list[Client]]:
+def clients_for(url: str, patience: str = "3s") -> Iterator[list[Client]]:
     """Open limiters on each library, for threads and for asyncio, whose calls run in a loop of their own thread."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
@@ -48,13 +48,13 @@ def clients_for(url: str) -> Iterator[list[Client]]:
         return asyncio.run_coroutine_threadsafe(work, loop).result(PATIENCE)
 
     async def opened(url: str) -> AsyncLimiter:
-        return AsyncLimiter.from_url(url)
+        return AsyncLimiter.from_url(url, patience=patience)
 
     clients = []
     try:
         for library in ("redis", "valkey"):
             its = url.replace("redis", library, 1)
-            clients += [Client(f"{library}-py", Limiter.from_url(its)), Client(f"{library}-py for asyncio", get(opened(its)), get)]
+            clients += [Client(f"{library}-py", Limiter.from_url(its, patience=patience)), Client(f"{library}-py for asyncio", get(opened(its)), get)]
         yield clients
     finally:
         for client in clients:
@@ -71,6 +71,7 @@ class Callers:
 
     client: Client
     key: str
+    undecided: tuple[type[ThrottleError], ...] = (OutageError,)
     charged: int = 0
     outages: list[str] = field(default_factory=list)
     in_a_row: int = 0
@@ -82,7 +83,7 @@ class Callers:
     def call(self) -> None:
         try:
             result = self.client.get(self.client.limiter.limit(self.key, DAY))
-        except OutageError as error:
+        except self.undecided as error:
             with self.lock:
                 self.outages.append(f"{error}: {error.__cause__!r}")
                 self.in_a_row = 0
@@ -195,11 +196,13 @@ class Holder:
             get(lease.release())
 
 
-def survives_a_kill(url: str, tag: str, master: Server, replica: Server) -> None:
-    """Kill the master of a tag's keys under callers, leases and a line, and go on with its replica."""
+def survives_a_death(url: str, tag: str, master: Server, replica: Server, die: Callable[[], None]) -> None:
+    """Have the master of a tag's keys die under callers, leases and a line, and go on with its replica."""
     with clients_for(url) as clients:
-        during = [Callers(client, f"{{{tag}}}:{client.name}:during") for client in clients]
-        around = [Callers(client, f"{{{tag}}}:{client.name}:around") for client in clients]
+        # Behind calls that a server lets hang, others find no connection.
+        ends = (OutageError, OverloadError) if die == master.pause else (OutageError,)
+        during = [Callers(client, f"{{{tag}}}:{client.name}:during", ends) for client in clients]
+        around = [Callers(client, f"{{{tag}}}:{client.name}:around", ends) for client in clients]
         everybody_goes_on(around)
         holders = [Holder(client, tag) for client in clients]
         await_true(lambda: int(master.client().info("throttle")["throttle_waiting"]) == len(holders), "the callers are in line")
@@ -209,7 +212,7 @@ def survives_a_kill(url: str, tag: str, master: Server, replica: Server) -> None
             for holder in holders:
                 holder.await_replicas(master, replica)
             before = [len(each.outages) for each in during]
-            master.kill()
+            die()
             everybody_goes_on(around)
             for each in during:
                 each.go_on()
@@ -265,7 +268,36 @@ def own_cluster() -> Iterator[Cluster]:
 
 
 def test_a_master_that_dies_under_a_sentinel(watched: Watched) -> None:
-    survives_a_kill(watched.url, "k", watched.master, watched.replica)
+    survives_a_death(watched.url, "k", watched.master, watched.replica, watched.master.kill)
+
+
+def test_a_master_that_hangs_under_a_sentinel(watched: Watched) -> None:
+    """Its connections stay open, and nothing is read from them."""
+    survives_a_death(watched.url, "k", watched.master, watched.replica, watched.master.pause)
+
+
+def test_nobody_waits_for_a_master_that_hangs_once_another_one_answers(watched: Watched) -> None:
+    """A caller in line is still connected to the old one: what the new one replies is no sign of life."""
+    before = window(1, "1d")
+    with clients_for(watched.url, patience="6s") as clients:
+        ended: dict[str, BaseException] = {}
+
+        def wait(client: Client) -> None:
+            try:
+                client.get(client.limiter.wait("k", before))
+            except BaseException as error:
+                ended[client.name] = error
+
+        clients[0].limiter.limit("k", before)
+        threads = [threading.Thread(target=wait, args=(client,)) for client in clients]
+        for thread in threads:
+            thread.start()
+        await_true(lambda: int(watched.master.client().info("throttle")["throttle_waiting"]) == len(clients), "the callers are in line")
+        watched.master.pause()
+        await_true(lambda: role(watched.replica) == "master", "the replica is promoted", PATIENCE)
+        for thread in threads:
+            thread.join(PATIENCE / 2)
+    assert {name: type(error) for name, error in ended.items()} == {client.name: OutageError for client in clients}
 
 
 def test_a_master_that_a_sentinel_tells_to_step_back(watched: Watched) -> None:
@@ -285,8 +317,12 @@ def test_a_master_that_a_sentinel_tells_to_step_back(watched: Watched) -> None:
 
 def test_a_master_of_a_cluster_that_dies(own_cluster: Cluster) -> None:
     master = own_cluster.owner("k")
-    url = own_cluster.url
-    survives_a_kill(url, "k", master, own_cluster.add_replica(master))
+    survives_a_death(own_cluster.url, "k", master, own_cluster.add_replica(master), master.kill)
+
+
+def test_a_master_of_a_cluster_that_hangs(own_cluster: Cluster) -> None:
+    master = own_cluster.owner("k")
+    survives_a_death(own_cluster.url, "k", master, own_cluster.add_replica(master), master.pause)
 
 
 def test_a_master_of_a_cluster_that_hands_over(own_cluster: Cluster) -> None:

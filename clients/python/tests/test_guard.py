@@ -281,8 +281,8 @@ def test_an_outage_has_one_line_when_it_begins_and_one_when_it_ends(clock: Clock
         for _ in range(3):
             limiter.limit("secret", HOUR)
     first, second = [record.message for record in caplog.records]
-    assert first == "Redis is out of reach: the policy is open until it is back: away"
-    assert second.startswith("Redis is back after ")
+    assert first == "redis-throttle: Redis is out of reach: the policy is open until it is back: away"
+    assert second.startswith("redis-throttle: Redis is back after ")
     assert "102 calls were decided without it" in second
 
 
@@ -320,7 +320,7 @@ def test_a_guard_around_a_limiter_takes_the_place_of_its_own() -> None:
 
 def took(act: Callable[..., object], *given: Any) -> float:
     began = time.perf_counter()
-    with pytest.raises(OutageError):
+    with pytest.raises((OutageError, OverloadError)):  # the second if this process is late
         act(*given)
     return time.perf_counter() - began
 
@@ -344,14 +344,14 @@ def test_a_server_that_hangs_costs_a_quarter_of_a_second_and_then_nothing(own_se
 def answers(limiter: Limiter) -> bool:
     try:
         return limiter.peek("k", HOUR) is not None
-    except OutageError:
+    except (OutageError, OverloadError):
         return False
 
 
 async def answers_async(limiter: AsyncLimiter) -> bool:
     try:
         return await limiter.peek("k", HOUR) is not None
-    except OutageError:
+    except (OutageError, OverloadError):
         return False
 
 
@@ -366,7 +366,7 @@ async def test_so_does_one_of_asyncio(own_server: Server) -> None:
             times = []
             for _ in range(105):
                 began = time.perf_counter()
-                with pytest.raises(OutageError):
+                with pytest.raises((OutageError, OverloadError)):  # the second if this process is late once
                     await limiter.limit("k", HOUR)
                 times.append(time.perf_counter() - began)
             assert min(times[:5]) < 0.25

@@ -415,7 +415,7 @@ def test_a_password_that_changed_shows_in_every_adapter(own_server: Server, name
         else:
             await_true(lambda: ask() == 500, "it is a mistake")  # the first call may find the connection closed, and cannot know why
             assert [ask() for _ in range(5)] == [500] * 5
-            lines = [line for line in told(caplog) if line.startswith("mistake: ") and "could not be checked" in line]
+            lines = [line for line in told(caplog) if line.startswith("redis-throttle: mistake: ") and "could not be checked" in line]
             # What is raised to the caller of another service is not told twice.
             assert len(lines) == 0 if name.startswith(("httpx", "requests")) else 0 < len(lines) < 6, lines
         assert "right" not in caplog.text

@@ -49,6 +49,32 @@ async def test_so_does_one_of_asyncio(server: Server) -> None:
         assert server.do("EXISTS", "k") == 0
 
 
+def test_a_call_that_a_full_line_turns_away_is_denied_at_once_and_asked_once() -> None:
+    server = Server()
+    try:
+        server.do("CONFIG", "SET", "throttle.max-waiting", "1")
+        with Limiter.from_url(server.url) as limiter, limiter.lease("jobs", slots=1, ttl="1h"), redis.Redis(port=server.port) as waits:
+            server.do("CL.LIMIT", "k", "FIXED", "1/365d")
+            waiting = threading.Thread(target=lambda: waits.execute_command("CL.WAIT", "k", "FIXED", "1/365d", "TIMEOUT", "0"))
+            waiting.start()
+
+            def numbers() -> str:
+                return str(server.do("INFO", "throttle"))
+
+            await_true(lambda: "'throttle_waiting': 1," in numbers(), "somebody waits")
+            with pytest.raises(LimitedError) as denied:
+                limiter.wait("k", fixed(1, "365d"), timeout="1h")
+            assert denied.value.result.retry_after
+            with pytest.raises(LimitedError):
+                limiter.lease("jobs", slots=1, ttl="1h", timeout="1h").take()
+            assert "'throttle_turned_away': 2," in numbers()
+            assert "'throttle_calls_wait': 2," in numbers()
+            server.do("DEL", "k")
+            waiting.join(PATIENCE)
+    finally:
+        server.stop()
+
+
 def test_a_lease_that_somebody_deletes_is_lost(server: Server) -> None:
     with Limiter.from_url(server.url) as limiter:
         with pytest.raises(LeaseLostError, match="lapsed"), limiter.lease("k", slots=1, ttl="600ms") as lease:  # noqa: PT012
@@ -324,7 +350,7 @@ async def test_so_does_one_of_asyncio_that_takes_it_again(own_server: Server) ->
         with read_only(own_server), pytest.raises(OutageError):
             await limiter.lease("k", slots=1, ttl="5m", id="mine").take()
         lease = await limiter.lease("k", slots=1, ttl="5m", id="mine").take()
-        task = limiter._later._task
+        task = next(iter(limiter._later._queues.values()))._task
         assert task is not None
         await asyncio.wait_for(task, PATIENCE)
         assert own_server.do("ZCARD", "k") == 1

@@ -20,6 +20,7 @@ import pytest
 from redis_throttle import Limit, Limiter, MistakeError, OutageError, OverloadError, asgi, client_address, fixed, rate, wsgi
 from redis_throttle._seam import undecided
 from redis_throttle.asyncio import Limiter as AsyncLimiter
+from redis_throttle.testing import AsyncFakeLimiter, FakeLimiter
 from servers import Server, await_true, free_port
 
 NOWHERE = "redis://127.0.0.1:1"
@@ -267,6 +268,7 @@ APP = """
 import os
 from redis_throttle import Limiter, asgi, rate, wsgi
 from redis_throttle.asyncio import Limiter as AsyncLimiter
+from redis_throttle.testing import AsyncFakeLimiter, FakeLimiter
 
 async def page(scope, receive, send):
     if scope["type"] == "websocket":
@@ -375,3 +377,26 @@ async def test_a_server_without_responses_to_handshakes_closes_them(server: Serv
             app: Any = asgi.RateLimit(_page, limiter, **options)
             await app({"type": "websocket", "client": ("203.0.113.9", 1), "headers": []}, receive, send)
     assert [message["type"] for message in sent] == ["websocket.close", "websocket.close"]
+
+
+@pytest.mark.parametrize("preflights", [False, True])
+async def test_preflights_are_not_charged_unless_it_is_wished(throttle: FakeLimiter, async_throttle: AsyncFakeLimiter, preflights: bool) -> None:
+    fields = {"Origin": "https://shop.example", "Access-Control-Request-Method": "POST"}
+    statuses = []
+
+    def of_wsgi(environ: Any, start_response: Any) -> list[bytes]:
+        start_response("200 OK", [])
+        return []
+
+    async def of_asgi(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    made = wsgi.RateLimit(of_wsgi, throttle, rate(1, "1h"), preflights=preflights)
+    with httpx.Client(transport=httpx.WSGITransport(app=made), base_url="http://t") as client:
+        statuses.append([client.options("/", headers=fields).status_code for _ in range(3)])
+        assert client.options("/").status_code == (429 if preflights else 200), "another OPTIONS is a request"
+    app = asgi.RateLimit(of_asgi, async_throttle, rate(1, "1h"), preflights=preflights)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://t") as other:
+        statuses.append([(await other.options("/", headers=fields)).status_code for _ in range(3)])
+    assert statuses == [[200, 429, 429] if preflights else [200] * 3] * 2

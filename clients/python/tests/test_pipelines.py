@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from forks import ended_well, forked, held_by_a_thread
-from redis_throttle import Cached, Guard, Limiter, MistakeError, OutageError, fixed, rate
+from redis_throttle import Cached, Guard, Limiter, MistakeError, OutageError, OverloadError, fixed, rate
 from redis_throttle._server import asynctransport, transport
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from servers import PATIENCE, Server, await_true
@@ -94,6 +94,10 @@ async def test_a_task_that_is_cancelled_in_the_queue_is_not_sent(own_server: Ser
         assert own_server.do("EXISTS", "k9") == 0
 
 
+UNANSWERED = (OutageError, OverloadError)
+"""What a call ends in when a server stands still: the second where the process, with so many callers, was late to see it."""
+
+
 @pytest.fixture
 def _room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have no call be told of an overload before the server's time is over."""
@@ -110,7 +114,7 @@ async def test_nobody_in_the_queue_waits_for_a_second_timeout(own_server: Server
         own_server.pause()
         began = loop.time()
         ended = await asyncio.gather(*(limiter.limit("k", PLENTY) for _ in range(250)), return_exceptions=True)
-        assert all(isinstance(end, OutageError) for end in ended)
+        assert [end for end in ended if not isinstance(end, UNANSWERED)] == []
         assert loop.time() - began < PATIENCE, "one by one it would be four minutes, and two at a time two"
         own_server.resume()
 
@@ -125,7 +129,7 @@ def test_threads_in_the_queue_end_with_it_too(own_server: Server) -> None:
         def act(n: int) -> None:
             try:
                 limiter.limit("k", PLENTY)
-            except OutageError as error:
+            except UNANSWERED as error:
                 ended.append(error)
 
         together(40, act)

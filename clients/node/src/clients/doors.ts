@@ -6,20 +6,33 @@
 //
 // Each server has a door of its own, by the name that the transport has for the master of a key.
 import { createHash } from 'node:crypto'
-import { inspect } from 'node:util'
-import { isOutage, isReply, MistakeError } from '../errors.js'
+import { isOutage, isReply, MistakeError, textOf } from '../errors.js'
 import type { Logger } from '../guard/guard.js'
-import { type Transport, within } from './transport.js'
+import { isMissing, rightOf } from './missing.js'
+import { type Transport } from './transport.js'
+import { within } from './within.js'
 
 /** Which commands a limiter sends: those of the module, functions in their place, or what the server has, in this order. */
 export type Commands = 'auto' | 'module' | 'functions'
 
 export const commandsWords = ['auto', 'module', 'functions'] as const satisfies Commands[]
 
-type Door = { readonly kind: 'module' } | { readonly kind: 'library' } | { readonly kind: 'script'; readonly sinceMs: number; cached: boolean }
+interface Script {
+  readonly kind: 'script'
+  readonly untilMs: number
+  /** How often the script was sent, and by whom it is just being sent. */
+  sent: number
+  sending: Promise<unknown> | undefined
+  /** The server has no commands for scripts that only read. */
+  plain: boolean
+}
 
-/** How long calls are sent as scripts before a server is asked again: its rights, or what is loaded there, may have changed. */
-const scriptsMs = 300_000
+type Door = { readonly kind: 'module' } | { readonly kind: 'library'; readonly untilMs: number } | Script
+
+/** How long a server is asked nothing about what it has: its rights, or what is loaded there, may have changed. */
+const longMs = 300_000
+/** The same, where it will soon be otherwise: a replica may be promoted, a slot has moved, somebody else was loading a library. */
+const soonMs = 1000
 
 /** The version 99.99.99. What is no number up to it is no version. */
 const newest = 999_999
@@ -50,16 +63,17 @@ const nameOf = (version: number) => `throttle_${version}`
 /** Writes a version as packages have it. */
 const spelled = (version: number) => [Math.floor(version / 10_000), Math.floor(version / 100) % 100, version % 100].join('.')
 
-const messageOf = (error: unknown) => (isReply(error) ? (error as Error).message : '')
-const unknownCommand = (error: unknown) => /^ERR unknown (sub)?command/i.test(messageOf(error))
+const answered = (error: unknown) => isReply(error) || isMissing(error)
+const messageOf = (error: unknown) => (answered(error) ? textOf(error) : '')
 const noFunction = (error: unknown) => /^ERR Function not found/i.test(messageOf(error))
 const noScript = (error: unknown) => messageOf(error).startsWith('NOSCRIPT')
-const alreadyThere = (error: unknown) => /^ERR (Library|Function) .*already exists/i.test(messageOf(error))
-const noScripts = (error: unknown) => unknownCommand(error) || /^NOPERM .* run the '?eval/i.test(messageOf(error))
+/** Somebody else has loaded or deleted a library meanwhile. */
+const changed = (error: unknown) => /^ERR ((Library|Function) .*already exists|Library not found)/i.test(messageOf(error))
+const readOnly = (error: unknown) => messageOf(error).startsWith('READONLY')
 
 /** Tells whether an error says that the server has nothing behind a door. Then nothing was run. */
 function notHere(door: Door, error: unknown): boolean {
-  return door.kind === 'module' ? unknownCommand(error) : door.kind === 'library' ? noFunction(error) : noScript(error)
+  return door.kind === 'module' ? isMissing(error) : door.kind === 'library' ? noFunction(error) || isMissing(error) : noScript(error)
 }
 
 const looks = new Set(['CL.PEEK', 'CL.LEASES'])
@@ -78,6 +92,7 @@ export class Doors {
   readonly #doors = new Map<string, Door>()
   readonly #asking = new Map<string, Promise<Door>>()
   readonly #told = new Map<string, Door['kind']>()
+  readonly #lacks = new Map<string, string>() // the right to run the module's command, by server
   #all: boolean // servers have the module, as far as anybody knows
 
   constructor(
@@ -87,18 +102,25 @@ export class Doors {
     readonly logger: Logger,
   ) {
     this.#all = commands !== 'functions'
+    // A server that was started again may have anything.
+    transport.onReady?.(() => {
+      this.#doors.clear()
+    })
   }
 
   /** Tells whether calls on a key are sent as commands of the module, as far as it is known. */
   module(key: string): boolean {
-    return this.#all || (this.commands === 'auto' && (this.#doors.get(this.#nodeOf(key)) ?? commands).kind === 'module')
+    return this.#all || (this.commands === 'auto' && (this.#standing(this.#nodeOf(key)) ?? commands).kind === 'module')
   }
 
   /** Tells whether an error says that the server of a key has no module. It is asked then what it has. */
   async without(key: string, error: unknown): Promise<boolean> {
-    if (this.commands === 'module' || !unknownCommand(error)) return false
+    if (this.commands === 'module' || !isMissing(error)) return false
     this.#all = false
     const node = this.#nodeOf(key)
+    const right = rightOf(error)
+    if (right) this.#lacks.set(node, right)
+    else this.#lacks.delete(node)
     if ((this.#doors.get(node) ?? commands).kind === 'module') await this.#ask(node, key)
     return true
   }
@@ -116,9 +138,17 @@ export class Doors {
         if (door.kind === 'module' && !all) this.#found(node, key, door, 'has the module: calls are sent as its commands')
         return reply
       } catch (error) {
-        if (moves >= most || !notHere(door, error)) throw error
+        // A replica may be a master when it is asked again. Where no script may be run either, other calls may have the right to their command.
+        if (door.kind === 'script' && (readOnly(error) || error instanceof MistakeError)) this.#doors.delete(node)
+        if (!notHere(door, error)) throw error
         if (door.kind === 'module') {
+          if (moves >= most) throw error
           await this.without(key, error)
+        } else if (moves >= most || door.kind === 'script') {
+          // A library lacks what its version has, or the key moves to another server, which nobody can ask. A whole script follows the key.
+          const script = newScript(soonMs)
+          if (door.kind === 'library') this.#found(node, key, script, `has a library that lacks a function (${messageOf(error)}): calls are sent as scripts, which take longer`)
+          return await whole(script, words, send)
         } else if (this.#doors.get(node) === door) {
           this.#doors.delete(node) // after a failover the server may have the module, so its commands come first again
         }
@@ -128,7 +158,7 @@ export class Doors {
 
   #standing(node: string): Door | undefined {
     const door = this.#doors.get(node)
-    if (door?.kind !== 'script' || Date.now() - door.sinceMs <= scriptsMs) return door
+    if (!door || door.kind === 'module' || Date.now() <= door.untilMs) return door
     this.#doors.delete(node)
     return undefined
   }
@@ -143,7 +173,7 @@ export class Doors {
     const before = this.#told.get(node)
     this.#told.set(node, door.kind)
     if (before === door.kind || (before === undefined && door.kind === 'module')) return door
-    const said = `throttle: ${node || (this.transport.address?.(key) ?? 'the server')}${line.startsWith(':') ? '' : ' '}${line}`
+    const said = `redis-throttle: ${node || (this.transport.address?.(key) ?? 'the server')}${line.startsWith(':') ? '' : ' '}${line}`
     if (door.kind !== 'script') this.logger.info(said)
     else if (this.logger.warn) this.logger.warn(said)
     else this.logger.error(said)
@@ -161,32 +191,40 @@ export class Doors {
     const mine = await library()
     const send = (...words: string[]) => within(this.timeout, undefined, (left) => this.transport.send(words, key, left))
     const auto = this.commands === 'auto'
-    const has = auto ? 'has no module, and' : 'has'
+    const lacks = this.#lacks.get(node)
+    const without = !auto ? '' : lacks === undefined ? 'has no module' : `does not let this user run ${lacks}`
+    const has = !auto ? 'has' : lacks === undefined ? `${without}, and` : `${without}, and has`
     let scripts = ''
+    let ms = longMs
     for (let round = 0; round < most; round++) {
       let old: number | undefined
       try {
-        const version = await versionOn(send, mine)
+        const version = await versionOn(send, this.transport.prefix + key, mine)
         if (version === 'foreign') {
           scripts = `${has} a function cl_version of somebody else's library, beside which ours cannot be loaded`
           break
         }
         if (version !== undefined && version >= mine.version) {
-          return this.#found(node, key, { kind: 'library' }, `${has} the function library ${spelled(version)}: calls are sent as functions`)
+          return this.#found(node, key, newLibrary(), `${has} the function library ${spelled(version)}: calls are sent as functions`)
         }
         old = version
         if (old === undefined) await send('FUNCTION', 'LOAD', mine.text)
         else await this.#replace(key, old, mine)
         const place = old === undefined ? '' : ` in place of ${spelled(old)}`
-        return this.#found(node, key, { kind: 'library' }, `${auto ? 'has no module' : ''}: the function library ${spelled(mine.version)} was loaded${place}, and calls are sent as functions`)
+        return this.#found(node, key, newLibrary(), `${without}: the function library ${spelled(mine.version)} was loaded${place}, and calls are sent as functions`)
       } catch (error) {
-        if (!isReply(error) || isOutage(error)) throw error
+        if (!answered(error) || (isOutage(error) && !readOnly(error))) throw error
         const why = `(${messageOf(error)})`
-        scripts = old === undefined ? `${auto ? 'has no module and ' : ''}refuses functions ${why}` : `${has} the function library ${spelled(old)}, which may not be replaced by ${spelled(mine.version)} ${why}`
-        if (!alreadyThere(error)) break // otherwise somebody was first
+        scripts = old === undefined ? `${without}${auto ? ' and ' : ''}refuses functions ${why}` : `${has} the function library ${spelled(old)}, which may not be replaced by ${spelled(mine.version)} ${why}`
+        ms = readOnly(error) || changed(error) ? soonMs : longMs
+        if (!changed(error)) break // otherwise somebody was first
       }
     }
-    return this.#found(node, key, { kind: 'script', cached: false, sinceMs: Date.now() }, `${scripts}: calls are sent as scripts, which take longer`)
+    await refuseOld(send, this.transport.prefix + key)
+    await send('EVALSHA', mine.sha, '1', this.transport.prefix + key, 'cl_version').catch((error: unknown) => {
+      if (!noScript(error)) throw isMissing(error) ? noWay(error, lacks) : error
+    })
+    return this.#found(node, key, newScript(ms), `${scripts}: calls are sent as scripts, which take longer`)
   }
 
   /**
@@ -199,7 +237,7 @@ export class Doors {
       const line = await this.transport.open(key) // MULTI needs a connection of its own
       try {
         // One that an operator loaded is called throttle. Any other library of that name is somebody else's.
-        const byHand = await line.send(['FUNCTION', 'LIST', 'LIBRARYNAME', 'throttle']).then((reply) => inspect(reply, { depth: null }), () => '')
+        const byHand = await line.send(['FUNCTION', 'LIST', 'LIBRARYNAME', 'throttle']).then(functionsIn, (): string[] => [])
         const name = byHand.includes('cl_version') ? 'throttle' : nameOf(version)
         if (left.aborted) throw left.reason
         await line.send(['MULTI'])
@@ -216,42 +254,106 @@ export class Doors {
   }
 }
 
+const newLibrary = (): Door => ({ kind: 'library', untilMs: Date.now() + longMs })
+const newScript = (ms: number): Script => ({ kind: 'script', untilMs: Date.now() + ms, sent: 0, sending: undefined, plain: false })
+
+/** Returns the names of the functions in a reply of FUNCTION LIST, which is of lists, of maps or of objects. */
+function functionsIn(reply: unknown): string[] {
+  const flat: unknown[] = []
+  const walk = (it: unknown): void => {
+    if (Array.isArray(it)) it.forEach(walk)
+    else if (it instanceof Map) for (const pair of it) walk(pair)
+    else if (typeof it === 'object' && it !== null && !Buffer.isBuffer(it)) walk(Object.entries(it))
+    else flat.push(String(it))
+  }
+  walk(reply)
+  return flat.flatMap((word, i) => (flat[i - 1] === 'name' ? [String(word)] : []))
+}
+
 /** Returns the version of the library of a server, if it has one, or that the function of that name is of somebody else's library. */
-async function versionOn(send: (...words: string[]) => Promise<unknown>, mine: Library): Promise<number | 'foreign' | undefined> {
+async function versionOn(send: (...words: string[]) => Promise<unknown>, key: string, mine: Library): Promise<number | 'foreign' | undefined> {
   const gone = (error: unknown) => {
     if (noFunction(error)) return undefined
     throw error
   }
-  const answer = await send('FCALL_RO', 'cl_version', '0').catch(gone)
-  if (answer === undefined) return undefined
-  if (typeof answer !== 'number' || !(answer >= 1 && answer <= newest)) return 'foreign'
-  if (answer < mine.version) return answer
-  // It has to have our functions, too; ours misses its key.
-  const missed = await send('FCALL_RO', 'cl_peek', '0').then(() => false, (error: unknown) => {
-    if (!isReply(error)) throw error
-    return !noFunction(error)
-  })
-  return missed ? answer : 'foreign'
+  // A managed service may refuse calls without a key. Both ways to call a function have to be open.
+  for (let asked = 0; ; asked++) {
+    const answer = await send('FCALL', 'cl_version', '1', key).catch(gone)
+    if (answer === undefined) return undefined
+    if (typeof answer !== 'number' || !(answer >= 1 && answer <= newest)) return 'foreign'
+    // It has to have our functions, too; ours misses its limits.
+    const missed = await send('FCALL_RO', 'cl_peek', '1', key).then(() => true, (error: unknown) => {
+      if (!answered(error) || isMissing(error)) throw error
+      return !noFunction(error)
+    })
+    if (missed || answer < mine.version) return answer
+    if (asked > 0) return 'foreign' // it is still there, and was not deleted in between
+  }
+}
+
+/** Refuses a server on which the script would end in the middle of a call, after it has charged some of its keys. */
+async function refuseOld(send: (...words: string[]) => Promise<unknown>, key: string): Promise<void> {
+  try {
+    await send('PEXPIRETIME', key)
+  } catch (error) {
+    if (!answered(error)) throw error
+    if (isMissing(error) && rightOf(error) === undefined) throw new MistakeError(`the server has no throttle.so, and is older than Redis 7.0: it has no PEXPIRETIME, which the function library needs`, { cause: error })
+  }
+}
+
+/** Makes the error of a server that takes a call in no way. It names the right that the user lacks for the module's command, if that is why. */
+function noWay(error: unknown, lacks?: string): MistakeError {
+  const why = lacks === undefined ? 'has no throttle.so' : `does not let this user run ${lacks}`
+  return new MistakeError(`the server ${why}, and refuses functions and scripts: ${messageOf(error)}`, { cause: error })
 }
 
 /** Sends a call through a door. */
 async function through(door: Door, words: readonly string[], send: (words: readonly string[]) => Promise<unknown>): Promise<unknown> {
   if (door.kind === 'module') return await send(words)
+  if (door.kind === 'script') return await byHash(door, words, send)
   const { name, keys, rest, suffix } = asFunction(words)
-  if (door.kind === 'library') return await send([`FCALL${suffix}`, name, ...keys, ...rest])
-  const { sha, script } = await library()
-  const said = [...keys, name, ...rest]
-  try {
+  return await send([`FCALL${suffix}`, name, ...keys, ...rest])
+}
+
+type Send = (words: readonly string[]) => Promise<unknown>
+
+/** Sends a call as a script that the server knows by its hash. One call sends the script where it is unknown; the others wait for it. */
+async function byHash(door: Script, words: readonly string[], send: Send): Promise<unknown> {
+  const { sha } = await library()
+  for (let asked = 0; ; asked++) {
+    const { sent } = door
     try {
-      return await send([`EVALSHA${suffix}`, sha, ...said])
+      return await evaluated('EVALSHA', sha, door, words, send)
     } catch (error) {
-      if (!noScript(error) || door.cached) throw error
+      if (!noScript(error) || asked >= most) throw error
     }
-    const reply = await send([`EVAL${suffix}`, script, ...said])
-    door.cached = true
-    return reply
-  } catch (error) {
-    if (!noScripts(error)) throw error
-    throw new MistakeError(`the server has no throttle.so, and refuses functions and scripts: ${messageOf(error)}`, { cause: error })
+    if (door.sending) await door.sending.catch(() => {})
+    else if (door.sent === sent) return await whole(door, words, send)
+  }
+}
+
+/** Sends a call with the whole script. */
+async function whole(door: Script, words: readonly string[], send: Send): Promise<unknown> {
+  const sending = library().then(({ script }) => evaluated('EVAL', script, door, words, send))
+  door.sending = sending // at once, so that nobody else sends it
+  try {
+    return await sending
+  } finally {
+    door.sent++
+    door.sending = undefined
+  }
+}
+
+async function evaluated(how: 'EVAL' | 'EVALSHA', script: string, door: Script, words: readonly string[], send: Send): Promise<unknown> {
+  const { name, keys, rest, suffix } = asFunction(words)
+  for (;;) {
+    const command = door.plain ? how : `${how}${suffix}`
+    try {
+      return await send([command, script, ...keys, name, ...rest])
+    } catch (error) {
+      if (!isMissing(error)) throw error
+      if (command === how) throw noWay(error)
+      door.plain = true
+    }
   }
 }

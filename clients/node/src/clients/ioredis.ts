@@ -1,7 +1,8 @@
 // Calls over ioredis: Redis, also with Sentinel, and Cluster.
+import type { Socket } from 'node:net'
 import { setImmediate } from 'node:timers'
 import { isReply, MistakeError, OutageError } from '../errors.js'
-import { refusalsOf } from './refusal.js'
+import { isElsewhere, refusalsOf } from './refusal.js'
 import { slotOf } from './slot.js'
 import type { Address, Line, Transport } from './transport.js'
 
@@ -26,14 +27,15 @@ interface Redis {
   duplicate(options: object): Redis
   on(event: string | symbol, listener: (...args: never[]) => void): unknown
   connect(): Promise<unknown>
-  disconnect(): void
-  stream: { end(): unknown }
+  disconnect(reconnect?: boolean): void
+  stream: Socket
 }
 
 interface Cluster extends Omit<Redis, 'duplicate' | 'isCluster' | 'stream'> {
   isCluster: true
   slots: (string[] | undefined)[]
   nodes(role: 'master'): Redis[]
+  refreshSlotsCache(done?: () => void): void
 }
 
 type Make = (words: readonly string[]) => Command
@@ -53,10 +55,12 @@ export function ioRedis(client: object): Transport {
     prefix,
     ...(redis.isCluster && { node: (key: string) => redis.slots[slotOf(prefix + key)]?.[0] ?? '' }),
     address: () => {
-      const { host, port, sentinels } = redis.options as Partial<Address> & { sentinels?: unknown }
-      return host === undefined || sentinels ? undefined : `${host}:${port ?? 6379}`
+      const { host, port, sentinels, path } = redis.options as Partial<Address> & { sentinels?: unknown; path?: string }
+      return host === undefined || sentinels || path ? undefined : `${host}:${port ?? 6379}`
     },
     refusal: () => refusals.of(),
+    reason: () => refusals.reason(),
+    onReady: refusals.onReady,
     send: (words, key, left) => send(redis, make(words), prefix + key, left),
     open: (key, at) => open(redis.isCluster ? owner(redis, prefix + key) : redis, make, at),
   }
@@ -116,7 +120,17 @@ function send(redis: Redis | Cluster, command: Command, key: string, left: Abort
       return toWritable(stream)
     }
     command.getKeys = () => [key] // the library does not know where the keys of these commands are
-    command.promise.then(resolve, reject)
+    const over = () => {
+      if (!(left.reason instanceof OutageError)) return
+      if (redis.isCluster) lookAgain(redis)
+      else leaveSilent(redis)
+    }
+    left.addEventListener('abort', over, { once: true })
+    command.promise.finally(() => { left.removeEventListener('abort', over) }) // the signal serves the next call
+      .then(resolve, (error: unknown) => {
+        if (!redis.isCluster && redis.status === 'ready' && isElsewhere(error)) redis.disconnect(true)
+        reject(error)
+      })
     const rejected = command.reject.bind(command)
     void redis.sendCommand(command)
     const handled = command.reject.bind(command)
@@ -127,6 +141,32 @@ function send(redis: Redis | Cluster, command: Command, key: string, left: Abort
       else handled(error)
     }
   })
+}
+
+const pause = 1000
+const looked = new WeakMap<Cluster, number>()
+
+/** Has a cluster client ask which masters have the slots. By itself it does when a master dies, but not when one hangs. */
+function lookAgain(cluster: Cluster): void {
+  if (cluster.status !== 'ready' || performance.now() - (looked.get(cluster) ?? -Infinity) < pause) return
+  looked.set(cluster, performance.now())
+  cluster.refreshSlotsCache()
+}
+
+const silence = 3000
+const silent = new WeakMap<Redis, { bytes: number; sinceMs: number }>()
+
+/** Leaves a connection over which nothing comes while calls wait. The library keeps to it, also when a Sentinel has named another master. */
+function leaveSilent(redis: Redis): void {
+  if (redis.status !== 'ready') return
+  const now = performance.now()
+  const bytes = redis.stream.bytesRead
+  const before = silent.get(redis)
+  if (before?.bytes !== bytes) silent.set(redis, { bytes, sinceMs: now })
+  else if (now - before.sinceMs > silence) {
+    silent.delete(redis)
+    redis.disconnect(true)
+  }
 }
 
 function owner(cluster: Cluster, key: string): Redis {
@@ -159,6 +199,7 @@ async function open(redis: Redis, make: Make, at?: Address): Promise<Line> {
     throw error
   }
   return {
+    socket: line.stream,
     send: (words) => line.sendCommand(make(words)),
     end: () => {
       line.stream.end()

@@ -1,8 +1,8 @@
 // Calls over node-redis: a client, a pool, a cluster or Sentinel.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { Socket } from 'node:net'
-import { isOutage, isReply, MistakeError, OutageError } from '../errors.js'
-import { refusalsOf, ways } from './refusal.js'
+import { isOutage, isReply, MistakeError, OutageError, textOf } from '../errors.js'
+import { isElsewhere, refusalsOf, ways } from './refusal.js'
 import { slotOf } from './slot.js'
 import type { Address, Line, Transport } from './transport.js'
 
@@ -45,13 +45,13 @@ interface Cluster extends Pick<NodeClient, 'on'> {
 
 const has = (client: object, method: string) => typeof (client as Record<string, unknown>)[method] === 'function'
 
-/** Clients of clusters and Sentinels that are being connected for the first time, again and again: they are not closed, but away. */
-export const connecting = new WeakSet()
+/** Clients of clusters and Sentinels that are being connected for the first time, again and again, with what came of it: they are not closed, but away. */
+export const connecting = new WeakMap<object, unknown>()
 
 export function nodeRedis(client: object): Transport {
   const transport = over(client)
   const send: Transport['send'] = async (words, key, left) => {
-    if (connecting.has(client)) throw new OutageError('there is no connection yet')
+    if (connecting.has(client)) throw new OutageError(['there is no connection yet', textOf(connecting.get(client) ?? '')].filter(Boolean).join(': '))
     return await transport.send(words, key, left)
   }
   return { ...transport, ...((has(client, 'getSlotMaster') || has(client, 'getMasterNode')) && { send }) }
@@ -71,7 +71,7 @@ function over(client: object): Transport {
     return host === undefined ? undefined : `${host}:${port ?? 6379}`
   }
   const refusals = refusalsOf(single)
-  return { prefix, address, refusal: () => refusals.of(), send: (words, _, left) => send(single, words, left), open: (_, at) => open(single, at) }
+  return { prefix, address, refusal: () => refusals.of(), reason: () => refusals.reason(), onReady: refusals.onReady, send: (words, _, left) => send(single, words, left), open: (_, at) => open(single, at) }
 }
 
 function prefixOf(client: object): string {
@@ -82,8 +82,23 @@ function prefixOf(client: object): string {
 // Whatever types the client maps replies to, the integers of ours are numbers. The limiter has a timeout: another one, of the client, costs time.
 const plain = (abortSignal: AbortSignal): Options => ({ abortSignal, timeout: 0, typeMapping: {} })
 
-function send(client: NodeClient, words: readonly string[], left: AbortSignal): Promise<unknown> {
-  return client.sendCommand(words, plain(left))
+async function send(client: NodeClient, words: readonly string[], left: AbortSignal): Promise<unknown> {
+  try {
+    return await client.sendCommand(words, plain(left))
+  } catch (error) {
+    if (isElsewhere(error)) leave(client)
+    throw error
+  }
+}
+
+const leaving = new WeakSet<NodeClient>()
+
+/** Has the server end the connection, so that the client connects anew, to where its address leads by now. The library has no call for it. */
+function leave(client: NodeClient): void {
+  if (leaving.has(client)) return
+  leaving.add(client)
+  const over = () => void leaving.delete(client)
+  client.sendCommand(['QUIT']).then(over, over)
 }
 
 function overPool(pool: Pool, prefix: string): Transport {
@@ -91,6 +106,8 @@ function overPool(pool: Pool, prefix: string): Transport {
   return {
     prefix,
     refusal: () => refusals.of(),
+    reason: () => refusals.reason(),
+    onReady: refusals.onReady,
     send: async (words, _, left) => {
       const reply = await pool.execute((client) => send(client, words, left))
       refusals.over() // it does not tell when it is connected again
@@ -135,6 +152,8 @@ function overCluster(cluster: Cluster, prefix: string): Transport {
     prefix,
     node: (key) => addressOf(cluster, prefix + key),
     refusal: (key) => refusals.of(addressOf(cluster, prefix + key)),
+    reason: (key) => refusals.reason(addressOf(cluster, prefix + key)),
+    onReady: refusals.onReady,
     send: async (words, key, left) => {
       const lost = () => {
         if (left.reason instanceof OutageError) lookAgain(prefix + key)
@@ -217,6 +236,7 @@ async function open(client: NodeClient, at?: Address): Promise<Line> {
     throw error
   }
   return {
+    socket,
     send: (words) => line.sendCommand(words, { typeMapping: {} }),
     end: () => {
       socket?.end()

@@ -1,7 +1,8 @@
 // Why a server does not let a client in: a wrong password, a certificate. The library goes on trying, and its calls fail as in an outage,
-// in which a service may let everything through. But it does not go away by itself.
+// in which a service may let everything through. But it does not go away by itself. Also why it is out of reach, for people: the calls
+// themselves say no more than that the client is offline.
 import { errorMonitor } from 'node:events'
-import { isError, isOutage, isOverload } from '../errors.js'
+import { isError, isOutage, isOverload, isReply } from '../errors.js'
 
 interface Emitter {
   on(event: string | symbol, listener: (...args: never[]) => void): unknown
@@ -11,6 +12,10 @@ interface Emitter {
 export interface Refusals {
   /** Returns the error with which a node refuses the client. */
   of(node?: string): Error | undefined
+  /** Returns the last error of a node that the client does not reach. */
+  reason(node?: string): Error | undefined
+  /** Is told when the client is connected again. */
+  readonly onReady: (listener: () => void) => void
   /** Notes that a node has answered. */
   over(node?: string): void
 }
@@ -41,20 +46,30 @@ export function refusalsOf(client: Emitter, { event, read, ready }: Way = ways.p
   let refusals = known.get(client)
   if (!refusals) {
     const errors = new Map<string, Error>()
+    const listeners: (() => void)[] = []
+    const refuses = (error: Error | undefined) => error !== undefined && !isOutage(error) && !isOverload(error)
     refusals = {
-      of: (node = '') => errors.get(node),
+      of: (node = '') => (refuses(errors.get(node)) ? errors.get(node) : undefined),
+      reason: (node = '') => errors.get(node),
+      onReady: (listener) => void listeners.push(listener),
       over: (node = '') => void errors.delete(node),
     }
     client.on(event, (...args) => {
       const [error, node = ''] = read(...args)
-      if (isError(error) && !isOutage(error) && !isOverload(error)) errors.set(node, error)
+      if (isError(error)) errors.set(node, error)
       else errors.delete(node)
     })
     client.on(ready, (at?: { host: string; port: number }) => {
       if (at) errors.delete(`${at.host}:${at.port}`)
       else errors.clear()
+      for (const listener of listeners) listener()
     })
     known.set(client, refusals) // of many limiters over a client, one listens
   }
   return refusals
+}
+
+/** Tells whether an error is the reply of a server that is no master any more, or none yet: the next connection may lead to another one. */
+export function isElsewhere(error: unknown): boolean {
+  return isReply(error) && /^(ERR )?(READONLY|MASTERDOWN|LOADING)\b/.test((error as Error).message)
 }

@@ -5,7 +5,10 @@
 // written, and one that was written is not written again.
 //
 // A call that waits has a connection of its own. On a shared one, everything behind it would wait, too.
-import { isReply, MistakeError, OutageError } from '../errors.js'
+import type { Socket } from 'node:net'
+import { isOutage, isReply, MistakeError } from '../errors.js'
+import { pulse } from './pulse.js'
+import { within } from './within.js'
 
 /** A client of node-redis or ioredis: for one server, a pool, a cluster or Sentinel. */
 export interface Client {
@@ -15,6 +18,8 @@ export interface Client {
 
 /** A connection of its own. */
 export interface Line {
+  /** What it is open over, if the library tells. */
+  readonly socket?: Socket | undefined
   send(words: readonly string[]): Promise<unknown>
   /** Closes it in one direction: the server learns that the caller has left, and a reply can still come. Tells whether the library lets it. */
   end(): boolean
@@ -36,63 +41,63 @@ export interface Transport {
   address?(key: string): string | undefined
   /** Tells the error with which the server that has a key refuses the client. Calls fail meanwhile as in an outage. */
   refusal?(key: string): Error | undefined
+  /** Is told when the client is connected again. */
+  onReady?(listener: () => void): void
+  /** Tells the last error with which the client lost the server that has a key, or did not reach it, while it is away. */
+  reason?(key: string): Error | undefined
   /** Sends a command. `left` tells that nobody waits for the reply any more. */
   send(words: readonly string[], key: string, left: AbortSignal): Promise<unknown>
   /** Opens a connection to the server that has a key, or to the one at an address in a cluster. */
   open(key: string, at?: Address): Promise<Line>
 }
 
-/** How often a caller that waits follows its key through a cluster. */
-const redirects = 5
-
-// An AbortController costs about as much as all else that a call does here. One that was not aborted serves the next call.
-const spares: AbortController[] = []
-
-/** Runs an attempt, which learns by its signal that time is up or the caller has left. It keeps no listeners after it has succeeded. */
-export function within<T>(ms: number, signal: AbortSignal | undefined, attempt: (left: AbortSignal) => Promise<T>): Promise<T> {
-  if (signal?.aborted) return Promise.reject(signal.reason)
-  return new Promise<T>((resolve, reject) => {
-    const left = spares.pop() ?? new AbortController()
-    const leave = (error: unknown) => {
-      end()
-      left.abort(error)
-      reject(error)
-    }
-    const aborted = () => {
-      leave(signal?.reason)
-    }
-    // A process that was busy finds its timers first and then what has arrived meanwhile. So it looks at that before it gives up.
-    let late: NodeJS.Immediate | undefined
-    const timer = setTimeout(() => {
-      late = setImmediate(leave, new OutageError(`no reply within ${ms} ms`))
-    }, ms)
-    const end = () => {
-      clearTimeout(timer)
-      if (late) clearImmediate(late)
-      signal?.removeEventListener('abort', aborted)
-    }
-    signal?.addEventListener('abort', aborted)
-    attempted(attempt, left.signal).then(
-      (value) => {
-        end()
-        if (!left.signal.aborted && spares.length < 100) spares.push(left)
-        resolve(value)
-      },
-      (error: unknown) => {
-        end()
-        reject(error)
-      },
-    )
-  })
+/** A transport that remembers when a server has answered last. */
+export interface Heard extends Transport {
+  /**
+   * Tells whether the server that has a key went on answering while a call had no reply that began at an instant of `performance.now()`. A
+   * call that was sent before an outage ended is part of it.
+   */
+  alive(key: string, beganMs: number): boolean
 }
 
-function attempted<T>(attempt: (left: AbortSignal) => Promise<T>, left: AbortSignal): Promise<T> {
-  try {
-    return attempt(left)
-  } catch (error) {
-    return Promise.reject(error)
+/** After such a pause the first reply of a server that was away ends its outage, in ms. Others answer more often. */
+const pauseMs = 100
+
+/** Has a transport remember when a server has answered last, also those who did not wait for it any more. */
+export function heard(transport: Transport): Heard {
+  const last = new Map<string, number>() // when each server has answered
+  const back = new Map<string, number>() // when each has answered again after an outage
+  let out = -Infinity // when a call ended with an outage
+  const nodeOf = (key: string) => transport.node?.(key) ?? ''
+  return {
+    ...transport,
+    send: (words, key, left) => {
+      const reply = transport.send(words, key, left)
+      const answered = () => {
+        const node = nodeOf(key)
+        const now = performance.now()
+        const before = last.get(node) ?? -Infinity
+        if (out > before && now - before > pauseMs) back.set(node, now)
+        last.set(node, now)
+      }
+      reply.then(answered, (error: unknown) => {
+        if (isReply(error) && !isOutage(error)) answered() // one such as CLUSTERDOWN decides nothing
+      })
+      return reply
+    },
+    alive: (key, beganMs) => {
+      const node = nodeOf(key)
+      const now = performance.now()
+      const lately = (last.get(node) ?? -Infinity) > beganMs + (now - beganMs) / 2
+      if (lately && (back.get(node) ?? -Infinity) <= beganMs) return true
+      out = now
+      return false
+    },
   }
 }
+
+/** How often a caller that waits follows its key through a cluster. */
+const redirects = 5
 
 /**
  * Sends a call that is answered when its turn has come. A caller that leaves closes its connection, and so leaves the line. `late` gets
@@ -118,7 +123,7 @@ export async function wait(
       if (at?.asking) await within(patience, signal, () => line.send(['ASKING']))
       signal?.throwIfAborted()
       reply = line.send(words)
-      const value = await answered(transport, reply, key, patience, signal)
+      const value = await answered(transport, line, reply, key, patience, signal)
       reply = undefined
       return value
     } catch (error) {
@@ -143,7 +148,14 @@ async function leave(line: Line, reply: Promise<unknown>, patience: number, late
 }
 
 /** Returns a reply that may take long. Meanwhile another connection asks for a sign of life of the server; any reply is one. */
-async function answered(transport: Transport, reply: Promise<unknown>, key: string, patience: number, signal: AbortSignal | undefined): Promise<unknown> {
+async function answered(
+  transport: Transport,
+  line: Line,
+  reply: Promise<unknown>,
+  key: string,
+  patience: number,
+  signal: AbortSignal | undefined,
+): Promise<unknown> {
   return await new Promise((resolve, reject) => {
     let timer: NodeJS.Timeout | undefined
     let ended = false
@@ -160,7 +172,8 @@ async function answered(transport: Transport, reply: Promise<unknown>, key: stri
       fail(signal?.reason)
     }
     const look = () => {
-      within(patience, undefined, (left) => transport.send(['TYPE', transport.prefix + key], key, left)).then(again, (error: unknown) => {
+      const asked = pulse(line.socket, patience) ?? within(patience, undefined, (left) => transport.send(['TYPE', transport.prefix + key], key, left))
+      asked.then(again, (error: unknown) => {
         if (isReply(error)) again()
         else fail(error)
       })

@@ -1,6 +1,7 @@
 // Leaves a server alone that is away, and decides meanwhile.
 import { type Call, type Leave, waits } from '../call.js'
 import { asDecider, type Decider } from '../decider.js'
+import { lateMs } from '../clients/lateness.js'
 import type { Duration } from '../duration.js'
 import { isError, isOutage, isReply, OutageError } from '../errors.js'
 import { oneOf, refuseOthers, timerMs, wholeNumber } from '../options.js'
@@ -66,6 +67,8 @@ const policies = ['fail', 'open', 'closed', 'local'] as const satisfies Policy[]
 /** A decider that knows which server has a key. */
 interface Spread {
   nodeOf?(key: string): string
+  /** Tells whether the server that has a key went on answering while a call had no reply that began at an instant. */
+  alive?(key: string, beganMs: number): boolean
 }
 
 /** The decider without the breaker that a limiter has of its own. */
@@ -80,6 +83,7 @@ interface Node {
   readonly breaker: Breaker
   outage: Error | undefined // the last one
   key: string // whose call met it
+  first: Error[] // before the outage was told
   began: number | undefined // when the outage did
   gone: boolean // another node has its keys
 }
@@ -157,11 +161,12 @@ export class Guard implements Decider {
       const probes = waits(call) && breaker.out
       const sent = probes ? probe(call) : call
       const began = performance.now()
+      const late = lateMs()
       let result: Result
       try {
         result = await this.#next.decide(sent, options)
       } catch (error) {
-        const verdict = this.#judge(node, sent, error, options.signal, performance.now() - began)
+        const verdict = this.#judge(node, sent, error, options.signal, began, lateMs() - late)
         breaker.after(generation, verdict)
         if (verdict === 'up' && probes) continue // the server is back, even if the user may not send what tried it
         throw error
@@ -174,16 +179,19 @@ export class Guard implements Decider {
   }
 
   /** What a call that failed says about the server. */
-  #judge(node: Node, call: Call, error: unknown, signal: AbortSignal | undefined, tookMs: number): Verdict {
+  #judge(node: Node, call: Call, error: unknown, signal: AbortSignal | undefined, beganMs: number, busyMs: number): Verdict {
     if (signal?.aborted && error === signal.reason) {
-      const late = isError(error) && error.name === 'TimeoutError' && tookMs >= this.#patienceMs && !waits(call)
-      if (!late) return 'nothing'
+      const tookMs = performance.now() - beganMs
+      const late = isError(error) && error.name === 'TimeoutError' && tookMs - busyMs >= this.#patienceMs && !waits(call)
+      // The server may have answered while this process was busy, or others while this call stood behind them.
+      if (!late || (this.#next as Spread).alive?.(call.keys[0]?.name ?? '', beganMs)) return 'nothing'
     } else if (!this.#isOutage(error)) {
       return node.breaker.out && isError(error) && isReply(error.cause) ? 'up' : 'nothing' // it is there, whatever it says
     }
     node.outage = error as Error
     node.key = call.keys[0]?.name ?? ''
     if (node.began !== undefined) told.add(error as Error)
+    else if (node.first.push(error as Error) > this.#failures) node.first.shift()
     return 'down'
   }
 
@@ -213,7 +221,7 @@ export class Guard implements Decider {
     const name = this.#nodeOf?.(call.keys[0]?.name ?? '') ?? ''
     let node = this.#nodes.get(name)
     if (!node) {
-      const made: Node = { name, breaker: new Breaker(this.#failures, this.#pauseMs, (open) => { this.#changed(made, open) }), outage: undefined, key: '', began: undefined, gone: false }
+      const made: Node = { name, breaker: new Breaker(this.#failures, this.#pauseMs, (open) => { this.#changed(made, open) }), outage: undefined, key: '', first: [], began: undefined, gone: false }
       node = made
       this.#nodes.set(name, node)
     }
@@ -240,6 +248,7 @@ export class Guard implements Decider {
     const after = performance.now() - (node.began ?? 0)
     node.began = open ? performance.now() : undefined
     this.#open += open ? 1 : -1
+    for (const error of node.first.splice(0)) told.add(error)
     if (this.#options.onChange) {
       this.#options.onChange(node.name, open ? node.outage : undefined)
       return

@@ -1,37 +1,37 @@
 // Decides in this process what the server decides, by this process's part of the limits.
 import { type Call, wordsOf } from '../call.js'
-import { Engine, type Kept, type Keys } from '../local/engine.js'
+import { Engine, type Held, type Keys } from '../local/engine.js'
 import type { Limit } from '../limit.js'
 import { makeResult, type Result } from '../result.js'
 import { share } from './share.js'
 
 /** Keys of which those used least recently are forgotten. */
 class Recent implements Keys {
-  readonly #kept = new Map<string, Kept>()
+  readonly #held = new Map<string, Held>()
 
   constructor(readonly most: number) {}
 
-  get(name: string): Kept | undefined {
-    const kept = this.#kept.get(name)
-    if (kept) this.set(name, kept)
-    return kept
+  get(name: string): Held | undefined {
+    const held = this.#held.get(name)
+    if (held) this.set(name, held)
+    return held
   }
 
-  set(name: string, kept: Kept): void {
-    this.#kept.delete(name)
-    this.#kept.set(name, kept)
-    for (const oldest of this.#kept.keys()) {
-      if (this.#kept.size <= this.most) break
-      this.#kept.delete(oldest)
+  set(name: string, held: Held): void {
+    this.#held.delete(name)
+    this.#held.set(name, held)
+    for (const oldest of this.#held.keys()) {
+      if (this.#held.size <= this.most) break
+      this.#held.delete(oldest)
     }
   }
 
   delete(name: string): void {
-    this.#kept.delete(name)
+    this.#held.delete(name)
   }
 
   has(name: string): boolean {
-    return this.#kept.has(name)
+    return this.#held.has(name)
   }
 }
 

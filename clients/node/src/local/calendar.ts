@@ -2,9 +2,14 @@
 import { nanoseconds } from '../duration.js'
 import type { Limit } from '../limit.js'
 
-export interface Span {
-  readonly start: bigint
+export interface Window {
+  /** The number of a window of the calendar, at least 0; the beginning of any other. */
+  readonly index: bigint
   readonly end: bigint
+}
+
+interface Span extends Window {
+  readonly start: bigint
 }
 
 const ms = 1_000_000n
@@ -19,7 +24,7 @@ export function floorDiv(a: bigint, b: bigint): bigint {
 const latest = new WeakMap<Limit, Span>() // mostly it is the last one again
 
 /** Returns the window of a FIXED limit that an instant lies in, in ns since the epoch. */
-export function windowAt(limit: Limit, now: bigint): Span {
+export function windowAt(limit: Limit, now: bigint): Window {
   const there = latest.get(limit)
   if (there && there.start <= now && now < there.end) return there
   const span = lookUp(limit, now)
@@ -28,13 +33,14 @@ export function windowAt(limit: Limit, now: bigint): Span {
 }
 
 function lookUp(limit: Limit, now: bigint): Span {
-  const { period, offset, zone } = limit.fields
+  const { offset } = limit.fields
+  const zone = zoneOf(limit)
   const later = offset === undefined ? 0n : nanoseconds(offset, 'offset')
-  const [, count = '1', unit = ''] = /^(\d*)([a-z]+)$/.exec(period) ?? []
-  const months = { mo: 1, y: 12 }[unit]
-  if (months === undefined && unit !== 'w' && zone === undefined) {
-    const start = floorDiv(now - later, limit.periodNs) * limit.periodNs + later
-    return { start, end: start + limit.periodNs }
+  const { count, unit, months } = periodOf(limit)
+  if (!unit && zone === undefined) {
+    const index = floorDiv(now - later, limit.periodNs)
+    const start = index * limit.periodNs + later
+    return { index: later > 0n ? index + 1n : index, start, end: start + limit.periodNs }
   }
   const n = Number(count || '1')
   // How the windows are numbered, and the date on which one begins, in days since the epoch.
@@ -48,7 +54,27 @@ function lookUp(limit: Limit, now: bigint): Span {
   let index = indexOf(Math.floor((wall + offsetAt(Number(now / ms), zone)) / day))
   // Clocks that have been set back show an earlier window again. It is over.
   while (begin(index + 1) <= now) index++
-  return { start: begin(index), end: begin(index + 1) }
+  return { index: BigInt(index + firstIndex), start: begin(index), end: begin(index + 1) }
+}
+
+const firstIndex = 2 // of the window that is counted from: 1970 may lie in one before it
+
+const zoneOf = ({ fields: { zone } }: Limit) => (zone === 'UTC' || zone === '' ? undefined : zone)
+
+/** The number and the unit of a period in weeks, months or years, and how many months that unit has. */
+function periodOf({ fields: { period } }: Limit): { count: string; unit: string; months: number | undefined } {
+  const [, count = '', unit = ''] = /^(\d*)(w|mo|y)$/.exec(period) ?? []
+  return { count, unit, months: { mo: 1, y: 12 }[unit] }
+}
+
+/** Returns what tells the windows of a limit from others; undefined of multiples of a period since the epoch, which the period tells. */
+export function calendarIdOf(limit: Limit): string | undefined {
+  const { offset } = limit.fields
+  const later = offset === undefined ? 0n : nanoseconds(offset, 'offset')
+  const { count, unit } = periodOf(limit)
+  const zone = zoneOf(limit)
+  if (!unit && zone === undefined && later === 0n) return undefined
+  return `${unit ? `${count || '1'}${unit}` : limit.periodNs} ${later} ${zone ?? ''}`
 }
 
 function daysOf(limit: Limit): [(date: number) => number, (i: number) => number] {

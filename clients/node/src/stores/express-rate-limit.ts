@@ -4,7 +4,7 @@
 //
 // With a `limit` that is a number, no interval of windowMs ever lets more through. The interface is the limit here: it counts
 // hits, and `increment(key)` is not told a limit that is a function. The store then counts in windows that begin with the first
-// hit, which let through up to twice the limit around their end. The middleware in redis-throttle/express takes limits that are
+// hit, which let through up to twice the limit around their end. The middleware in @redis-throttle/client/express takes limits that are
 // functions, several at a time, and costs.
 //
 // hono-rate-limiter and express-slow-down take the same stores.

@@ -6,7 +6,7 @@
 // until the next one can come, so that `{ increment: false }` reads that the limit is exceeded. With `continueExceeding` it charges
 // and bans its key for a whole timeWindow, so that a client that keeps retrying stays out. With `ban` the server counts the requests that
 // are denied within a timeWindow, and bans the key for a timeWindow when there are as many. `exponentialBackoff` needs a count that
-// goes on, which the store refuses. The plugin in redis-throttle/fastify takes several limits and keys in one call.
+// goes on, which the store refuses. The plugin in @redis-throttle/client/fastify takes several limits and keys in one call.
 import { one } from '../call.js'
 import { asDecider, type Decider } from '../decider.js'
 import { fixed, type Limit, window } from '../limit.js'

@@ -5,7 +5,7 @@
 // The interface says all that a call needs. Each request is one call for each throttler: no interval of ttl lets more than the
 // limit through. With a blockDuration a request over the limit bans its key for so long, after which the key starts with its whole
 // limit. The interface is the limit where there are several throttlers: it asks for one after the other, so a request that the second
-// denies has been charged to the first. The middleware in redis-throttle/express charges several limits at once or none.
+// denies has been charged to the first. The middleware in @redis-throttle/client/express charges several limits at once or none.
 import type { ThrottlerStorage } from '@nestjs/throttler'
 import { one } from '../call.js'
 import { asDecider, type Decider } from '../decider.js'

@@ -9,16 +9,16 @@ import type { Duration, Period } from '../duration.js'
 
 /** Options of `ThrottleDev.start`. */
 export interface ThrottleDevOptions {
-  /** The program. If it is left out: what `THROTTLE_DEV` in the environment says, else that of the package redis-throttle-dev, else `throttle-dev` in the `PATH`. */
+  /** The program. If it is left out: what `THROTTLE_DEV` in the environment says, else that of the package @redis-throttle/dev, else `throttle-dev` in the `PATH`. */
   readonly program?: string
 }
 
-/** Returns the program of redis-throttle-dev, if the project that is tested has that package. */
+/** Returns the program of @redis-throttle/dev, if the project that is tested has that package. */
 function installed(): string | undefined {
   const require = createRequire(path.join(process.cwd(), 'package.json'))
   let entry
   try {
-    entry = require.resolve('redis-throttle-dev')
+    entry = require.resolve('@redis-throttle/dev')
   } catch {
     return undefined
   }
@@ -82,7 +82,7 @@ export class ThrottleDev implements AsyncDisposable {
       }
       child.stdout.on('data', read)
       child.stderr.on('data', read)
-      child.once('error', (error) => { reject(new Error(`${program} cannot be started: ${error.message}. Install the package redis-throttle-dev, or build it with go build ./cmd/throttle-dev, and put it into the PATH or name it in THROTTLE_DEV`)) })
+      child.once('error', (error) => { reject(new Error(`${program} cannot be started: ${error.message}. Install the package @redis-throttle/dev, or build it with go build ./cmd/throttle-dev, and put it into the PATH or name it in THROTTLE_DEV`)) })
       child.once('exit', () => { reject(new Error(`${program} has ended: ${said}`)) })
     })
     child.stdout.resume()

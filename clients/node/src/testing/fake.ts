@@ -149,26 +149,35 @@ class Stand implements Decider {
   serve(): void {
     const taken = new Set<string>()
     for (const waiting of [...this.#line]) {
-      const { call } = waiting
-      const name = call.keys[0]?.name ?? ''
-      const rates = call.verb === 'wait' && call.keys[0]?.limits?.every(({ fields }) => fields.kind === 'RATE')
-      if (rates && waiting.at === undefined) {
-        // Rates reserve their units at once.
-        const { verb, priority, group, ...rest } = call
-        const result = this.engine.decide({ ...rest, verb: 'limit' }, this.now)
-        if (!result.limited) waiting.at = this.now + BigInt(result.waitMs) * 1_000_000n
-        else this.#end(waiting, result)
-        waiting.result = result
+      try {
+        this.#serve(waiting, taken)
+      } catch (error) { // the key has become one of another kind
+        this.#line = this.#line.filter((other) => other !== waiting)
+        waiting.settle({ error: error as Error })
       }
-      if (waiting.at !== undefined && waiting.result) {
-        if (waiting.at <= this.now) this.#end(waiting, waiting.result)
-        continue
-      }
-      if (rates || taken.has(name)) continue
-      const result = this.engine.decide(call, this.now)
-      if (!result.limited || result.retryAfterMs === null || this.now >= waiting.until) this.#end(waiting, result)
-      else taken.add(name)
     }
+  }
+
+  #serve(waiting: Waiting, taken: Set<string>): void {
+    const { call } = waiting
+    const name = call.keys[0]?.name ?? ''
+    const rates = call.verb === 'wait' && call.keys[0]?.limits?.every(({ fields }) => fields.kind === 'RATE')
+    if (rates && waiting.at === undefined) {
+      // Rates reserve their units at once.
+      const { verb, priority, group, ...rest } = call
+      const result = this.engine.decide({ ...rest, verb: 'limit' }, this.now)
+      if (!result.limited) waiting.at = this.now + BigInt(result.waitMs) * 1_000_000n
+      else this.#end(waiting, result)
+      waiting.result = result
+    }
+    if (waiting.at !== undefined && waiting.result) {
+      if (waiting.at <= this.now) this.#end(waiting, waiting.result)
+      return
+    }
+    if (rates || taken.has(name)) return
+    const result = this.engine.decide(call, this.now)
+    if (!result.limited || result.retryAfterMs === null || this.now >= waiting.until) this.#end(waiting, result)
+    else taken.add(name)
   }
 
   #end(waiting: Waiting, result: Result): void {
@@ -192,13 +201,22 @@ class Stand implements Decider {
   #soonest(): bigint | undefined {
     let soonest: bigint | undefined
     for (const { call, at, until } of this.#line) {
-      const { verb, keys } = call
-      const ms = at === undefined ? this.engine.decide(verb === 'lease' ? { ...call, verb: 'lease', keys } : { verb: 'peek', keys, ...(call.cost !== undefined && { cost: call.cost }) }, this.now).retryAfterMs : null
+      const ms = at === undefined ? this.#retryAfterMs(call) : null
       for (const next of [at, until, ms === null ? undefined : this.now + BigInt(Math.max(ms, 1)) * 1_000_000n]) {
         if (next !== undefined && next > this.now && (soonest === undefined || next < soonest)) soonest = next
       }
     }
     return soonest
+  }
+
+  /** When a caller in line may have its turn; null for never. */
+  #retryAfterMs(call: Call): number | null {
+    const { verb, keys } = call
+    try {
+      return this.engine.decide(verb === 'lease' ? { ...call, verb: 'lease', keys } : { verb: 'peek', keys, ...(call.cost !== undefined && { cost: call.cost }) }, this.now).retryAfterMs
+    } catch { // of a caller that is not the first in line
+      return null
+    }
   }
 
   heal(): void {

@@ -90,8 +90,12 @@ function over(client: object, givesUp: boolean): Made<UrlClient> {
         await its.connect()
         return
       }
-      connecting.add(client)
-      await persistently(() => its.connect(), () => closed, (error) => its.emit('error', error))
+      connecting.set(client, undefined)
+      const failed = (error: unknown) => {
+        connecting.set(client, error)
+        its.emit('error', error)
+      }
+      await persistently(() => its.connect(), () => closed, failed)
       connecting.delete(client)
       if (!ready) its.emit('ready')
     },

@@ -34,6 +34,8 @@ export interface Origin {
   forwarded: readonly string[]
   /** Whether it came over a Unix socket. */
   local: boolean
+  /** Whether it is a Request of fetch, of which nobody knows the peer. */
+  fetched?: boolean
 }
 
 /**
@@ -55,7 +57,8 @@ export function address({ ipv6 = 64, trusted, ...others }: AddressOptions): (fro
   const proxies = trusted && networks(trusted)
   return (from) => {
     if (typeof from !== 'object') return keyOf(plain(from ?? ''), ipv6)
-    const { ip, peer, forwarded, local } = originOf(from)
+    const { ip, peer, forwarded, local, fetched } = originOf(from)
+    if (fetched && !proxies) throw new TypeError('clientAddress: a Request of fetch does not tell whom it is from; behind a proxy that sets X-Forwarded-For give trusted, which is [] where there is no further proxy')
     // What the framework took from a header may be no address, and then its author must not choose the key.
     const told = proxies ? undefined : entry(ip ?? '')
     // A peer that has closed its connection has no address either, but nobody believes what it says.
@@ -67,6 +70,12 @@ export function address({ ipv6 = 64, trusted, ...others }: AddressOptions): (fro
 export function originOf(request: object): Origin {
   const { ip, raw, req, env } = request as Requested
   const hono = (env as { incoming?: unknown } | undefined)?.incoming
+  const { get } = (request as { headers?: { get?: unknown } }).headers ?? {}
+  if (typeof get === 'function' && ip === undefined && !hono && !raw && !(request as Requested).socket && !(req as Incoming | undefined)?.socket) {
+    // A Request of fetch, as in Next.js. Whoever made it is a proxy on this machine.
+    const value = (request as Request).headers.get('x-forwarded-for')
+    return { ip: undefined, peer: undefined, forwarded: value === null ? [] : [value], local: true, fetched: true }
+  }
   const incoming = [hono, raw, request, req].find((part): part is Incoming => (part as Incoming | undefined)?.socket !== undefined)
   if (!incoming?.socket && typeof ip !== 'string') throw new TypeError('key: this request does not tell the address of its peer; give a function that returns a key')
   const { socket, headers } = incoming ?? {}

@@ -15,7 +15,35 @@ export type LimitedOptions = OutgoingOptions<InternalAxiosRequestConfig>
 export function limited(options: LimitedOptions): (config: InternalAxiosRequestConfig) => Promise<InternalAxiosRequestConfig> {
   const pass = gate('limited', options)
   return async (config) => {
-    await pass(config, config.signal instanceof AbortSignal ? config.signal : undefined)
+    const { signal, end } = leaving(config)
+    try {
+      await pass(config, signal)
+    } catch (error) {
+      if (!signal?.aborted || error !== signal.reason) throw error
+      // axios does not send it then, and throws its own error, which axios.isCancel knows.
+    } finally {
+      end()
+    }
     return config
+  }
+}
+
+/** Returns what tells that the caller leaves, by either way that axios has. */
+function leaving({ signal, cancelToken }: InternalAxiosRequestConfig): { signal: AbortSignal | undefined; end: () => void } {
+  if (!cancelToken) return { signal: signal instanceof AbortSignal ? signal : undefined, end: () => {} }
+  const left = new AbortController()
+  const abort = () => {
+    left.abort()
+  }
+  const token = cancelToken as { subscribe?: (listener: () => void) => void; unsubscribe?: (listener: () => void) => void }
+  token.subscribe?.(abort)
+  signal?.addEventListener?.('abort', abort)
+  if (signal?.aborted) abort()
+  return {
+    signal: left.signal,
+    end: () => {
+      token.unsubscribe?.(abort)
+      signal?.removeEventListener?.('abort', abort)
+    },
   }
 }

@@ -8,6 +8,7 @@ import { integer } from '../limit.js'
 import { Limiter } from '../limiter.js'
 import { refuseOthers } from '../options.js'
 import { LimitedError } from '../result.js'
+import { isPreflight } from './cors.js'
 import { checkedKey, Clients, type Decision, type FailureOptions, Failures } from './http.js'
 
 type Maybe<T> = T | Promise<T>
@@ -97,7 +98,7 @@ export class Places<Request extends object> {
 
   async #lease(request: Request, signal: AbortSignal): Promise<Lease | undefined> {
     const { slots, key, name = 'concurrency', timeout, ttl = '30s', skip } = this.#options
-    if (await skip?.(request)) return undefined
+    if (isPreflight(request) || (await skip?.(request))) return undefined
     const own: unknown = await key?.(request)
     if (key && own === undefined) return undefined
     const whose = key ? checkedKey(own) : this.#clients.key(request, name)

@@ -6,6 +6,7 @@ import type { Result } from '../result.js'
 
 const policyField = 'RateLimit-Policy'
 const limitField = 'RateLimit'
+export const exposeField = 'Access-Control-Expose-Headers'
 
 const seconds = (ms: number) => Math.ceil(ms / 1000)
 
@@ -66,7 +67,7 @@ function item(limits: readonly Limit[], rule: number, remaining: number, afterMs
 
 /** Returns whether a field is a list, to which nested middlewares add their items. */
 export function isList(name: string): boolean {
-  return name === policyField || name === limitField
+  return name === policyField || name === limitField || name === exposeField
 }
 
 /** Returns a field that may be there already: those that are lists are joined, so that middlewares may be nested. */

@@ -11,6 +11,7 @@ import { told } from '../guard/told.js'
 import { asLimits, denialsOf, isLimit, type Limit, type Limits, nameOf } from '../limit.js'
 import { oneOf, refuseOthers } from '../options.js'
 import type { Denied, Result } from '../result.js'
+import { exposed, isPreflight } from './cors.js'
 import { fieldsOf, merged, policies } from './fields.js'
 
 export type { Answer } from './answer.js'
@@ -25,6 +26,8 @@ interface Common<Request> extends FailureOptions<Request> {
   readonly cost?: (request: Request) => Maybe<number>
   /** Which requests are not limited. */
   readonly skip?: (request: Request) => Maybe<boolean>
+  /** Has the preflights of browsers count: OPTIONS with Origin and Access-Control-Request-Method. They pass unlimited, if it is left out. */
+  readonly preflights?: boolean
   /** Bans the key of a request that is denied for so long, such as `15m`. */
   readonly ban?: Duration
   /** Of which denial the ban begins: with `10/1h`, the tenth request that is denied within an hour of the first one; the first, if it is left out. */
@@ -75,7 +78,7 @@ export interface Decision {
   response?: Response
 }
 
-const known = ['limiter', 'limits', 'name', 'key', 'keys', 'cost', 'skip', 'ban', 'banAfter', 'denied', 'outage', 'overload', 'mistake', 'retryAfter', 'xRateLimit', 'onError', 'ipv6', 'trusted']
+const known = ['limiter', 'limits', 'name', 'key', 'keys', 'cost', 'skip', 'preflights', 'ban', 'banAfter', 'denied', 'outage', 'overload', 'mistake', 'retryAfter', 'xRateLimit', 'onError', 'ipv6', 'trusted']
 const counters = ['seconds', 'unix'] as const
 const formerly: Record<string, Answer> = { unavailable: 'deny', error: 'raise' }
 
@@ -126,13 +129,30 @@ export class Failures<Request> {
 
   /** Tells of an error. */
   #report(kind: string, error: ThrottleError, request: Request): void {
-    if (this.#options.onError) {
-      this.#options.onError(error, request)
-    } else if (!told.has(error) && performance.now() - (this.#logged.get(kind) ?? -Infinity) > 10_000) {
+    if (this.#options.onError) this.#options.onError(error, request)
+    else if (kind === 'outage') reportLater(error)
+    else if (performance.now() - (this.#logged.get(kind) ?? -Infinity) > 10_000) {
       this.#logged.set(kind, performance.now())
-      console.error(`redis-throttle: ${kind}: a request could not be checked against its rate limit: ${error.message}`)
+      log(kind, error)
     }
   }
+}
+
+function log(kind: string, error: Error): void {
+  console.error(`redis-throttle: ${kind}: a request could not be checked against its rate limit: ${error.message}`)
+}
+
+let reported = -Infinity
+
+/** Logs an outage in a moment, unless a breaker says by then that it has begun: one outage is one line, whatever middlewares meet it. */
+function reportLater(error: Error): void {
+  if (told.has(error) || performance.now() - reported <= 10_000) return
+  const before = reported
+  reported = performance.now()
+  setTimeout(() => {
+    if (told.has(error)) reported = before
+    else log('outage', error)
+  }, 1000).unref()
 }
 
 /** Whose request it is, where no function says so. */
@@ -193,6 +213,7 @@ export class Policy<Request extends object> {
       if (options.ban === undefined) throw new TypeError('banAfter goes with ban')
       denialsOf(options.banAfter)
     }
+    if (options.preflights !== undefined && typeof options.preflights !== 'boolean') throw new TypeError(`preflights must be a boolean, not a ${typeof options.preflights}`)
     if (xRateLimit !== undefined) oneOf(xRateLimit, 'xRateLimit', counters)
     this.#options = options
     this.#failures = new Failures(options)
@@ -208,7 +229,7 @@ export class Policy<Request extends object> {
       if (!call) return undefined
       const policy = call.keys.map((key) => policies(key.limits ?? [])).flat() // what fields cannot carry is told before it is charged
       const result = await this.#options.limiter.decide(call)
-      const headers = fieldsOf(call, policy, result, this.#options.xRateLimit)
+      const headers = exposed(request, fieldsOf(call, policy, result, this.#options.xRateLimit))
       if (!result.limited) return { headers }
       return { headers, response: await this.#denied(request, call, result, headers) }
     } catch (error) {
@@ -225,7 +246,8 @@ export class Policy<Request extends object> {
   }
 
   async #call(request: Request): Promise<Call | undefined> {
-    const { limits, key, keys, cost, skip, ban, banAfter } = this.#options
+    const { limits, key, keys, cost, skip, ban, banAfter, preflights = false } = this.#options
+    if (!preflights && isPreflight(request)) return undefined
     if (await skip?.(request)) return undefined
     const units = { ...(cost && { cost: await cost(request) }), ...(ban !== undefined && { ban }), ...(banAfter !== undefined && { banAfter }) }
     if (keys) {

@@ -9,13 +9,17 @@
 A task that is limited comes back when it can run, without using up a retry. Under limits that are all rates it reserves its units and
 comes back once, at its slot: two hundred tasks at ten a second ask two hundred times, and run in order. Under other limits it asks
 again. With `throttle_wait` it first waits in line for so long, in the worker.
+
+A broker gives a task to another worker, too, if it is not confirmed within its visibility timeout. So a task comes back after half of that
+time at the latest, and asks again, or goes on waiting for the units that it has reserved.
 """
 
 from __future__ import annotations
 
 import random
+import time
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
 from celery import Task
 from celery.exceptions import Retry
@@ -30,7 +34,11 @@ from ._seam.verbs import Decider
 from ._server.doors import Commands, check
 
 _RESERVED = "throttle_reserved"
-"""The header of a task that has its units already, and comes back to run."""
+"""The header of a task that has its units already, and comes back to run: its id, its retries, and when it may run."""
+_SOON = timedelta(milliseconds=50)
+"""A task that comes back so much too early runs: clocks of workers differ."""
+_REDIS, _OTHERS = 3600.0, 1800.0
+"""The visibility timeout of a broker that sets none, in seconds: that of Redis; and that of SQS, and of RabbitMQ until a task is confirmed."""
 
 
 class LimitedTask(Task):
@@ -57,7 +65,7 @@ class LimitedTask(Task):
     throttle_wait: Duration | None = None
     """How long a task waits in line in its worker before it is rescheduled: less than the visibility timeout of the broker."""
     throttle_reserve: Duration | None = "30m"
-    """How far ahead a task reserves units of rates: less than the visibility timeout of the broker. With None it asks again instead."""
+    """How far ahead a task reserves units of rates. With None it asks again instead."""
     throttle_outage: Answer = "deny"
     throttle_overload: Answer = "deny"
     throttle_mistake: Answer = "raise"
@@ -129,7 +137,10 @@ class LimitedTask(Task):
             else:
                 result.raise_if_limited()
             return super().__call__(*args, **kwargs)
-        if not self._has_reserved():
+        reserved = self._reserved_for()
+        if reserved is not None and (ahead := timedelta(seconds=reserved - time.time())) > _SOON:
+            raise self._later(ahead, f"its units are reserved for {ahead.total_seconds():g} s from now", args, kwargs, reserved)
+        if reserved is None:
             try:
                 limits, key, cost = self._ask_about(args, kwargs)
                 result = self._admit(key, limits, cost)
@@ -147,7 +158,8 @@ class LimitedTask(Task):
                     raise MistakeError(why)  # it never can run
                 raise self._later(self._pause(limits, result, result.retry_after), why, args, kwargs)
             if result.wait and self.throttle_wait is None:
-                raise self._later(result.wait, f"its units are reserved for {result.wait.total_seconds():g} s from now", args, kwargs, reserved=True)
+                raise self._later(result.wait, f"its units are reserved for {result.wait.total_seconds():g} s from now", args, kwargs,
+                                  time.time() + result.wait.total_seconds())
         return super().__call__(*args, **kwargs)
 
     def _ask_about(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Limit, ...], str, int]:
@@ -185,15 +197,31 @@ class LimitedTask(Task):
         # A retry of the task itself, which has the headers of the try before, takes units of its own.
         return [self.request.id, self.request.retries]
 
-    def _has_reserved(self) -> bool:
-        return cast(bool, self.request.get(_RESERVED) == self._mark())
+    def _reserved_for(self) -> float | None:
+        """Return when a task may run that has its units already, as a Unix time; None if it has none."""
+        mark = self.request.get(_RESERVED)
+        if not isinstance(mark, (list, tuple)) or list(mark[:2]) != self._mark():
+            return None
+        return float(mark[2]) if len(mark) > 2 else 0.0
 
-    def _later(self, after: timedelta, why: str, args: tuple[Any, ...], kwargs: dict[str, Any], reserved: bool = False) -> Retry:
-        """Send the task again, to run after a while. Its number of retries stays what it is."""
-        request, countdown = self.request, after.total_seconds()
+    def _longest(self) -> float:
+        """Return how long a task is sent away at most, in seconds: half of the time after which the broker gives it to another worker, too.
+
+        A worker holds a task that is to run later without having confirmed it. RabbitMQ calls that time consumer_timeout.
+        """
+        visible = (self.app.conf.broker_transport_options or {}).get("visibility_timeout")
+        if not isinstance(visible, (int, float)) or visible <= 0:
+            visible = _REDIS if str(self.app.conf.broker_url or "").startswith(("redis", "sentinel", "rediss")) else _OTHERS
+        return visible / 2
+
+    def _later(self, after: timedelta, why: str, args: tuple[Any, ...], kwargs: dict[str, Any], reserved: float | None = None) -> Retry:
+        """Send the task again, to run after a while. Its number of retries stays what it is. `reserved` is when it may run, as a Unix time."""
+        request, countdown, longest = self.request, after.total_seconds(), self._longest()
+        if countdown > longest:  # it asks again then; tasks with the same wait come apart
+            countdown = longest * random.uniform(0.8, 1)
         headers = {name: value for name, value in (request.headers or {}).items() if name != _RESERVED}
-        if reserved:
-            headers[_RESERVED] = self._mark()
+        if reserved is not None:
+            headers[_RESERVED] = [*self._mark(), reserved]
         again: Any = self.signature_from_request(request, args, kwargs, countdown=countdown, retries=request.retries, headers=headers)
         again.apply_async()
         return Retry(why, when=countdown)

@@ -10,7 +10,7 @@ import collections
 import os
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -146,8 +146,8 @@ class Later(_Queue):
                 self._ended(due)
 
 
-class AsyncLater(_Queue):
-    """As `Later`, in a task."""
+class _AsyncQueue(_Queue):
+    """What the task of one loop repeats."""
 
     def __init__(self, decide: Callable[[Call], Coroutine[Any, Any, Result]]) -> None:
         super().__init__()
@@ -155,18 +155,17 @@ class AsyncLater(_Queue):
         self._task: asyncio.Task[None] | None = None
         self._sent = asyncio.Event()
 
-    def add(self, call: Call, seconds: float, replies: int = 1) -> None:
-        """As that of `Later`."""
-        if seconds <= 0:
-            return
-        self._owed.append(_Owed(call, time.monotonic() + seconds, replies))
-        loop = asyncio.get_running_loop()
-        if self._task is None or self._task.done() or self._task.get_loop() is not loop:
+    def add(self, owed: Iterable[_Owed]) -> None:
+        self._owed.extend(owed)
+        if self._owed and (self._task is None or self._task.done()):
             self._pause = _SHORTEST
-            self._task = loop.create_task(self._run())
+            self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def left(self) -> list[_Owed]:
+        """Return what was not sent when the loop was closed."""
+        return self._due()
 
     async def forget(self, call: Call) -> None:
-        """As that of `Later`."""
         while self._drop(call):
             await self._sent.wait()
 
@@ -195,3 +194,39 @@ class AsyncLater(_Queue):
                     self._sending = None
                     self._sent.set()
             self._ended(due)
+
+
+class AsyncLater:
+    """As `Later`, in a task of each loop. What a loop leaves when it is closed, the next one takes over that has something to repeat or to take."""
+
+    def __init__(self, decide: Callable[[Call], Coroutine[Any, Any, Result]]) -> None:
+        self._decide = decide
+        self._queues: dict[asyncio.AbstractEventLoop, _AsyncQueue] = {}
+
+    def _here(self) -> _AsyncQueue:
+        loop = asyncio.get_running_loop()
+        here = self._queues.setdefault(loop, _AsyncQueue(self._decide))
+        for other in list(self._queues):
+            if other.is_closed() and (queue := self._queues.pop(other, None)) is not None:
+                here.add(queue.left())
+        return here
+
+    def add(self, call: Call, seconds: float, replies: int = 1) -> None:
+        """As that of `Later`."""
+        if seconds > 0:
+            self._here().add([_Owed(call, time.monotonic() + seconds, replies)])
+
+    async def forget(self, call: Call) -> None:
+        """As that of `Later`."""
+        if not self._queues:
+            return
+        here = self._here()
+        for queue in list(self._queues.values()):
+            while queue is not here and queue._drop(call):  # on its way in a loop of another thread
+                await asyncio.sleep(_SHORTEST)
+        await here.forget(call)
+
+    def close(self) -> None:
+        """Give up what is left."""
+        for queue in list(self._queues.values()):
+            queue.close()

@@ -492,7 +492,11 @@ class Batched(_Batching):
 
 
 class AsyncBatched(_Batching):
-    """As `redis_throttle.Batched`, for the tasks of one loop."""
+    """As `redis_throttle.Batched`, for asyncio.
+
+    It batches in one loop at a time: calls of another one that runs meanwhile go on one by one. When its loop is closed, what it holds stays
+    charged, and the next loop begins with nothing.
+    """
 
     def __init__(self, next: AsyncDecider, *, units: int = 100, max_age: Duration = "100ms", processes: int | None = None, keys: int = 10_000,
                  denial_age: Duration = "10s", on_error: Callable[[Exception], object] | None = None) -> None:
@@ -502,13 +506,23 @@ class AsyncBatched(_Batching):
         super()._begin()
         self._tasks: set[asyncio.Task[None]] = set()  # a loop alone keeps no task
         self._back: list[asyncio.Event] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def _is_here(self) -> bool:
+        """Whether the running loop is the one that batches."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            if self._loop is not None and not self._loop.is_closed() and self._process == os.getpid():
+                return False
+            closed, denials = self._closed, self._denials
+            self._begin()
+            self._closed, self._denials, self._loop = closed, denials, loop
+        return True
 
     async def decide(self, call: Call, /) -> Result:
         """Hand out units of a batch, and fetch one when there are too few."""
-        if not self._batches(call):
+        if not self._batches(call) or not self._is_here():
             return await self._direct(call)
-        if self._process != os.getpid():
-            self._begin()
         done = asyncio.Event()
         entered = self._enter(call, done.set)
         if isinstance(entered, Result):
@@ -594,7 +608,7 @@ class AsyncBatched(_Batching):
         self._closed = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_GIVE_BACK):
-                while True:
+                while self._is_here():
                     for pot in list(self._pots.values()):  # what workers fetch is given back as well
                         self._end(pot, time.monotonic())
                     if not self._tasks:

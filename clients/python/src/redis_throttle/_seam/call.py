@@ -63,7 +63,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One act on one key or several."""
+    """One verb on one key or several."""
 
     verb: str
     keys: tuple[Key, ...]

@@ -156,6 +156,15 @@ def is_outage(error: BaseException) -> bool:
     return isinstance(error, (ConnectionError, TimeoutError, asyncio.TimeoutError, EOFError))
 
 
+def is_demoted(error: object) -> bool:
+    """Whether a server says that it is not the master, or not yet: the address of the client may lead to another one now."""
+    if not isinstance(error, Exception):
+        return False
+    if _names(error) & {"ReadOnlyError", "MasterDownError", "BusyLoadingError"}:
+        return True
+    return library_error(error, "ResponseError") and str(error).removeprefix("ERR ").startswith(("READONLY ", "MASTERDOWN ", "LOADING "))
+
+
 def may_have_run(error: BaseException) -> bool:
     """Whether the server may have run the call that ended with this error, or may run it yet: it has not said itself what is wrong."""
     if isinstance(error, OutageError):
@@ -168,11 +177,20 @@ def replied(error: BaseException) -> bool:
     return isinstance(error, MistakeError) and (error.__cause__ is None or library_error(error.__cause__, "ResponseError"))
 
 
+def without_arguments(text: str) -> str:
+    """Return what a server has replied without the arguments that it repeats, of which one is a key."""
+    return text.partition(", with args beginning with")[0]
+
+
 def translate(command: str, error: Exception) -> ThrottleError:
     """Return error as one of this package, to be raised from it."""
     if isinstance(error, ThrottleError):
         return error
     # A server without the module repeats the arguments, and keys do not belong into logs.
-    text = str(error).partition(", with args beginning with")[0] or type(error).__name__
+    text = without_arguments(str(error)) or type(error).__name__
+    if _closed_meanwhile(error):
+        text = "the connection was closed by another call, which found the server gone"
+    if text.startswith("CROSSSLOT"):
+        text = f"{text}: give keys of one call a common hash tag, such as {{42}}:a and {{42}}:b"
     kind = OutageError if is_outage(error) else OverloadError if is_overload(error) else MistakeError
     return kind(f"{command}: {text}")

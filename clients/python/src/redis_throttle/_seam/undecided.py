@@ -8,7 +8,15 @@ from typing import Any, Literal, get_args
 
 from .errors import OutageError, OverloadError
 
-log = logging.getLogger("redis_throttle")
+
+class _Prefixed(logging.LoggerAdapter[logging.Logger]):
+    """Begins each line with whose it is."""
+
+    def process(self, msg: Any, kwargs: Any) -> tuple[Any, Any]:
+        return f"redis-throttle: {msg}", kwargs
+
+
+log = _Prefixed(logging.getLogger("redis_throttle"), {})
 
 Answer = Literal["allow", "deny", "raise"]
 """A request that could not be decided goes ahead without a limit, is turned away (status 503 in HTTP), or raises the error."""

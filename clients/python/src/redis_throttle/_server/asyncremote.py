@@ -1,4 +1,4 @@
-"""As `_remote`, for asyncio."""
+"""As `remote`, for asyncio."""
 
 from __future__ import annotations
 
@@ -12,46 +12,62 @@ from .._seam.duration import Duration, seconds
 from .._seam.errors import MistakeError, ThrottleError
 from .._seam.result import Result
 from .asynctransport import AsyncTransport
-from .connect import connect, sentinels_of
+from .connect import connect
 from .doors import Commands, check
+from .loops import Lines, copy_of_client
 from .polling import Pause, polling
 from .pool import AsyncClient
 
 
 class Remote:
-    """Sends calls to Redis or Valkey, as `redis_throttle.Remote`, over a client of `redis.asyncio` or `valkey.asyncio`."""
+    """Sends calls to Redis or Valkey, as `redis_throttle.Remote`, over a client of `redis.asyncio` or `valkey.asyncio`.
+
+    It may be used in any number of event loops, one after the other or at a time. Each has connections of its own, closed with the loop:
+    the first uses those of the client, and the others those of a copy.
+    """
 
     def __init__(self, client: AsyncClient, *, timeout: Duration = "200ms", patience: Duration = "3s", commands: Commands = "auto",
                  poll: Duration | None = None) -> None:
         self.client = client
         self._poll = check(commands, poll)
-        self._transport = AsyncTransport(client, seconds(timeout, "timeout"), seconds(patience, "patience"), commands)
-        self._mine: list[Any] = []
+        self._timeout, self._patience = seconds(timeout, "timeout"), seconds(patience, "patience")
+        self._commands: Commands = commands
+        self._given = AsyncTransport(client, self._timeout, self._patience, commands)
+        self._lines = Lines(self._transport)
+
+    def _transport(self, first: bool) -> AsyncTransport:
+        """Return what sends the calls of a loop."""
+        if first:
+            return self._given
+        made = AsyncTransport(copy_of_client(self.client), self._timeout, self._patience, self._commands, self._given.doors)
+        made.mine = True
+        return made
 
     @classmethod
     def from_url(cls, url: str, *, timeout: Duration = "200ms", patience: Duration = "3s", commands: Commands = "auto", poll: Duration | None = None,
                  options: Mapping[str, Any] | None = None) -> Remote:
         """Return one with a client for a URL that fails fast: see `redis_throttle.connect`. Closing it closes the client."""
         remote = cls(connect(url, asynchronous=True, timeout=timeout, options=options), timeout=timeout, patience=patience, commands=commands, poll=poll)
-        remote._mine = [remote.client, *sentinels_of(remote.client)]
+        remote._given.mine = True
         return remote
 
     async def decide(self, call: Call, /) -> Result:
         """Send a call."""
+        transport = await self._lines.here()
         if call.timeout is None:
-            return call.result(await self._transport.decide(call))
+            return call.result(await transport.decide(call))
         if call.verb == "lease":  # most often a slot is free, and no connection of its own is needed; nobody is overtaken
             result = await self.decide(call.at_once())
             if not result.limited:
                 return result
-        if self._transport.without_module(call.keys[0].name):
+        if transport.without_module(call.keys[0].name):
             return await self._polled(call)
         try:
-            return call.result(await self._transport.wait(call))
+            return call.result(await transport.wait(call))
         except MistakeError as error:
-            if not self._transport.doors.lacks(error):
+            if not transport.doors.lacks(error):
                 raise
-        await self._transport.find_door(call.keys[0].name)
+        await transport.find_door(call.keys[0].name)
         return await self._polled(call)
 
     async def _polled(self, call: Call) -> Result:
@@ -68,7 +84,7 @@ class Remote:
             await asyncio.sleep(pause.seconds)
         except asyncio.CancelledError:
             if pause.refund is not None:
-                self._transport.in_background(self._refund(pause.refund))
+                (await self._lines.here()).in_background(self._refund(pause.refund))
             raise
         return Result()
 
@@ -78,18 +94,12 @@ class Remote:
 
     def node_of(self, key: str) -> str:
         """Return the name of the node of a cluster that has a key; nothing where there is one server, or while the cluster is unknown."""
-        return self._transport.node_of(key)
+        return next((name for line in self._lines.all() if (name := line.node_of(key))), "")
 
     async def close(self) -> None:
-        """Close the client of `from_url`, and what it opened to Sentinels."""
-        await self._transport.close()
-        for client in self._mine:
-            await getattr(client, "aclose", client.close)()
-        if self._mine and self._transport.cluster:
-            # After a call that lost its connection, redis-py takes itself for closed, and closes nothing.
-            for nodes in ("nodes_cache", "startup_nodes"):
-                manager = self._mine[0].nodes_manager
-                await (getattr(manager, "aclose", None) or manager.close)(nodes)
+        """Close the client of `from_url`, what it opened to Sentinels, and the connections of other loops, which close them in their next turn."""
+        await self._lines.close()
+        await self._given.close()
 
     async def __aenter__(self) -> Remote:
         return self

@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import time
 from collections import deque
 from collections.abc import AsyncGenerator
 from typing import Any, cast
 
 from .._seam.call import Call
-from .._seam.errors import MistakeError, is_outage, library_error, translate
-from .doors import Alone, Commands, Question, Send, Steps, Words
-from .pool import LONGEST, REDIRECTS, ROOM, Pooled, failed, is_asked, most_connections, moved_to, no_room
+from .._seam.errors import MistakeError, OverloadError, is_demoted, is_outage, library_error, translate
+from .doors import Alone, Commands, Doors, Question, Send, Steps, Words
+from .loops import close_client, drop_client, drop_pool
+from .pool import LONGEST, REDIRECTS, ROOM, Place, Pooled, Sign, asking, failed, is_asked, most_connections, moved_to, no_room
+
+_CONNECTS = 5
+"""How often connecting is tried while this process is late."""
 
 AT_ONCE = 50
 """How many calls are sent to a node of a cluster at once: each needs a connection, and many that connect at once in one thread are all late."""
@@ -21,10 +26,15 @@ AT_ONCE = 50
 class AsyncTransport(Pooled):
     """Sends calls over a client for asyncio."""
 
-    def __init__(self, client: Any, timeout: float, patience: float, commands: Commands = "auto") -> None:
-        super().__init__(client, timeout, patience, commands, asynchronous=True)
-        self.leaving: set[asyncio.Task[None]] = set()  # a loop alone keeps no task
+    def __init__(self, client: Any, timeout: float, patience: float, commands: Commands = "auto", doors: Doors | None = None) -> None:
+        super().__init__(client, timeout, patience, commands, asynchronous=True, doors=doors)
+        self.mine = False
+        """Whether the client is closed with the transport."""
+        self._tasks: set[asyncio.Task[None]] = set()  # a loop alone keeps no task
+        self._leaving: set[asyncio.Task[None]] = set()
         self._rooms: dict[str, asyncio.Semaphore] = {}
+        self._signing = asyncio.Lock()
+        self._signs: dict[Place, Sign] = {}
         self._queue: deque[tuple[list[str | bytes], asyncio.Future[Any]]] = deque()
         self._under_way = 0
 
@@ -111,11 +121,13 @@ class AsyncTransport(Pooled):
                         break
                     await connection.send_packed_command(connection.pack_commands(commands))
                     replies += [await self._answer_of(connection) for _ in commands]
+                if any(is_demoted(reply) for reply in replies):
+                    await self._leave_master()
                 return replies
             finally:
                 await _disconnect(connection)
         except Exception as error:
-            raise translate(step.commands[0][0], error) from error
+            raise translate(str(step.commands[0][0]), error) from error
 
     @staticmethod
     async def _answer_of(connection: Any) -> Any:
@@ -130,11 +142,14 @@ class AsyncTransport(Pooled):
         """Send words with those of other calls, and return the reply."""
         if self.pool is None or self._under_way < self._pipelines:
             self._under_way += 1
+            began = time.monotonic()
             try:
                 return await self._send(words, key)
             except Exception as error:
                 together = object()
                 if library_error(error, "TimeoutError"):
+                    if self._was_late(began):
+                        error = _late()
                     self._give_up(error, together)
                 raise failed(command, error, together) from error
             finally:
@@ -174,15 +189,32 @@ class AsyncTransport(Pooled):
         for _, waiting in late:
             _answer(waiting, error, together)
 
+    async def _connection(self) -> Any:
+        """Return a connection of the pool. Connecting is tried again when this process was late: nothing has been sent then."""
+        for left in reversed(range(_CONNECTS)):
+            began = time.monotonic()
+            try:
+                return await self.pool.get_connection(*self.arguments)
+            except Exception as error:
+                if not left or not library_error(error, "TimeoutError") or not self._was_late(began):
+                    raise
+        raise AssertionError
+
+    def _was_late(self, began: float) -> bool:
+        """Whether a time limit was noticed long after it was over, because the loop was busy: that says nothing about the server."""
+        return time.monotonic() - began > 1.25 * self.timeout
+
     async def _share(self, batch: list[tuple[list[str | bytes], asyncio.Future[Any]]]) -> None:
         together = object()
         left = deque(waiting for _, waiting in batch)
+        demoted, began = False, time.monotonic()
         try:
             async with self._room():
-                connection = await self.pool.get_connection(*self.arguments)
+                connection = await self._connection()
                 try:
                     await connection.send_packed_command(connection.pack_commands([words for words, _ in batch]))
                     for _, waiting in batch:
+                        began = time.monotonic()
                         try:
                             reply = await connection.read_response()
                         except Exception as error:
@@ -190,16 +222,23 @@ class AsyncTransport(Pooled):
                                 raise
                             reply = error
                         left.popleft()
+                        demoted = demoted or is_demoted(reply)
                         _answer(waiting, reply, None)
+                    if demoted:
+                        await _disconnect(connection)
                 except BaseException:
                     await _disconnect(connection)
                     raise
                 finally:
                     await self.pool.release(connection)
+            if demoted:
+                await self._leave_master()
         except Exception as error:
+            if library_error(error, "TimeoutError") and self._was_late(began):
+                error = _late()
             for waiting in left:
                 _answer(waiting, error, together)
-            if library_error(error, "TimeoutError"):
+            if library_error(error, "TimeoutError") or isinstance(error, OverloadError):
                 self._give_up(error, together)
         finally:
             self._hand_over()
@@ -212,17 +251,24 @@ class AsyncTransport(Pooled):
         if self.pool is None:
             return await self.client.execute_command(*words)
         async with self._room():
-            connection = await self.pool.get_connection(*self.arguments)
+            connection = await self._connection()
             try:
                 await connection.send_command(*words)
                 return await connection.read_response()
             except BaseException as error:
                 # A caller that is cancelled leaves a reply on its way, which must not be read as that of the next call.
-                if not library_error(error, "ResponseError"):
+                if not library_error(error, "ResponseError") or is_demoted(error):
                     await _disconnect(connection)
+                if is_demoted(error):
+                    await self._leave_master()
                 raise
             finally:
                 await self.pool.release(connection)
+
+    async def _leave_master(self) -> None:
+        """Close the idle connections to a server that is not the master any more: the next call asks anew where the address leads."""
+        if self.pool is not None:
+            await self.pool.disconnect(inuse_connections=False)
 
     async def _node(self, key: str | bytes) -> Any:
         await self.client.initialize()
@@ -234,6 +280,8 @@ class AsyncTransport(Pooled):
         try:
             return await self._wait(call, words)
         except Exception as error:
+            if is_demoted(error):
+                await self._leave_master()
             raise translate(call.command, error) from error
 
     async def _wait(self, call: Call, words: list[str | bytes]) -> Any:
@@ -246,6 +294,7 @@ class AsyncTransport(Pooled):
         for left in reversed(range(REDIRECTS)):
             connection = place.connection_class(**options)
             reading: asyncio.Task[Any] | None = None
+            cancelled = False
             try:
                 await connection.connect()
                 if asking:
@@ -254,7 +303,7 @@ class AsyncTransport(Pooled):
                 await connection.send_command(*words)
                 reading = task = asyncio.ensure_future(connection.read_response())
                 while not (await asyncio.wait({task}, timeout=self.patience))[0]:
-                    await self._see_alive(key)
+                    await self._see_alive(connection, place)
                 return task.result()
             except Exception as error:
                 there = moved_to(error)
@@ -263,21 +312,25 @@ class AsyncTransport(Pooled):
                 options["host"], options["port"] = there[0] or options["host"], there[1]
                 asking = is_asked(error)
             except asyncio.CancelledError:
+                cancelled = True
                 # The answer may have come before the caller has it.
                 if reading is not None and reading.done():
                     self._give_back(call, reading)
                 raise
             finally:
-                if reading is None or reading.done():
-                    await _disconnect(connection)
+                if reading is not None and cancelled and not reading.done():
+                    self.in_background(self._leave(call, connection, reading), self._leaving)
                 else:
-                    self.in_background(self._leave(call, connection, reading))
+                    if reading is not None:  # of a server that gives no sign of life
+                        reading.cancel()
+                    await _disconnect(connection)
         raise AssertionError
 
-    def in_background(self, work: Any) -> None:
+    def in_background(self, work: Any, *kinds: set[asyncio.Task[None]]) -> None:
         task = asyncio.get_running_loop().create_task(work)
-        self.leaving.add(task)
-        task.add_done_callback(self.leaving.discard)
+        for tasks in (self._tasks, *kinds):
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
 
     async def _leave(self, call: Call, connection: Any, reading: asyncio.Task[Any]) -> None:
         """End the wait of a caller that has left. The connection is closed in one direction only: an answer may be on its way."""
@@ -309,17 +362,67 @@ class AsyncTransport(Pooled):
             await asyncio.wait_for(self.decide(call), self.patience)
 
     async def close(self) -> None:
-        """Close the connections of a pool of its own."""
+        """Close the connections, but not those of a client that is somebody else's."""
+        await self._close(self.mine)
+
+    async def end(self) -> None:
+        """Close all connections: their loop ends, and no other one can use them. The client opens others when it is used again."""
+        await self._close(True)
+
+    async def _close(self, client: bool) -> None:
+        for task in (tasks := [*self._leaving]):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         if self._own is not None:
             await self._own.disconnect()
+        if client:
+            await close_client(self.client)
 
-    async def _see_alive(self, key: str | bytes) -> None:
-        """Ask the server for a sign of life. Any reply is one, and so is a pool that is busy."""
+    def drop(self) -> None:
+        """Close the connections of a loop that is closed."""
+        if self._own is not None:
+            drop_pool(self._own)
+        drop_client(self.client)
+
+    async def _see_alive(self, waiting: Any, pool: Any) -> None:
+        """As that of `Transport`."""
+        place = _place_of(waiting)
+        if place is None:
+            return
+        async with self._signing:
+            at, error = self._signs.get(place, (0.0, None))
+            if time.monotonic() - at > self.patience / 2:
+                error = await self._no_sign(pool, place)
+                self._signs[place] = time.monotonic(), error
+        if error is not None:
+            raise error
+
+    async def _no_sign(self, pool: Any, place: Place) -> Exception | None:
+        connection = pool.connection_class(**asking(pool.connection_kwargs, place, self.patience))
+        began = time.monotonic()
         try:
-            await asyncio.wait_for(self._send(["PING"], key), self.patience)
+            connect_to = getattr(connection, "connect_to", None)  # connect() of a Sentinel's leads to the master
+            await (connection.connect() if connect_to is None else connect_to(place))
+            await connection.send_command("PING")
+            await asyncio.wait_for(connection.read_response(), self.patience)
         except Exception as error:
-            if is_outage(error) and not library_error(error, "ResponseError"):
-                raise
+            late = time.monotonic() - began > 1.25 * self.patience  # of this process, whose loop was busy
+            if is_outage(error) and not late and not library_error(error, "ResponseError"):
+                return error
+        finally:
+            await _disconnect(connection)
+        return None
+
+
+def _place_of(connection: Any) -> Place | None:
+    """Return where a connection leads; None if it is closed."""
+    writer = getattr(connection, "_writer", None)
+    found = None if writer is None else writer.get_extra_info("peername")
+    return found if isinstance(found, str) or not found else (found[0], found[1])
+
+
+def _late() -> OverloadError:
+    return OverloadError("this process was too busy to read the reply in time")
 
 
 def _answer(waiting: asyncio.Future[Any], reply: Any, together: object) -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, get_args
 
 from .._seam.duration import Duration, seconds
-from .._seam.errors import MistakeError, OutageError, ThrottleError, is_outage, library_error, translate
+from .._seam.errors import MistakeError, OutageError, ThrottleError, is_outage, library_error, translate, without_arguments
 from .._seam.forked import unlocked_in_children
 from .._seam.undecided import log
 
@@ -96,9 +96,9 @@ class Alone:
     `then` is sent when they were answered without an error.
     """
 
-    commands: Sequence[Sequence[str]]
+    commands: Sequence[Sequence[str | bytes]]
     key: str | bytes
-    then: Sequence[Sequence[str]] = ()
+    then: Sequence[Sequence[str | bytes]] = ()
 
 
 class Event(Protocol):
@@ -147,15 +147,29 @@ def _says(error: BaseException, begin: str) -> bool:
     return reply is not None and str(reply).removeprefix("ERR ").startswith(begin)
 
 
-def is_unknown(error: BaseException) -> bool:
-    """Whether a server does not know the command."""
-    return _says(error, "unknown command")
+# spec/clients/missing.json has these patterns, and answers of servers, services and proxies by which they are tested.
+_MISSING = re.compile(r"(ERR )?(unknown (sub)?command|unsupported command|command is not available|"
+                      r"(handle \w+, )?command '?[\w.|]+'? (is )?not (support|allowed|available))", re.I)
+_RIGHT = re.compile(r"NOPERM .* run the '([^']+)' command", re.I)
 
 
-def _text(reply: Exception | None) -> str:
+def is_missing(error: BaseException) -> bool:
+    """Whether a command is not there for this client: the server does not know it, or the user may not run it."""
+    reply = _reply(error)
+    return reply is not None and bool(_MISSING.match(_text(reply)) or right_of(reply))
+
+
+def right_of(error: BaseException) -> str:
+    """Return the command that the user may not run, if that is what a server says; otherwise nothing."""
+    reply = _reply(error)
+    found = None if reply is None else _RIGHT.match(_text(reply))
+    return found[1] if found else ""
+
+
+def _text(reply: BaseException | None) -> str:
     """Return what a server has replied, with the code that the libraries cut off, and without arguments, of which one is a key."""
     code = "NOPERM " if reply is not None and library_error(reply, "NoPermissionError") else ""
-    return code + str(reply).removeprefix(code).partition(", with args beginning with")[0]
+    return code + without_arguments(str(reply).removeprefix(code))
 
 
 def _is_no_function(error: BaseException) -> bool:
@@ -173,10 +187,11 @@ def as_function(words: Words) -> Words:
     return ["FCALL_RO" if name in _READING else "FCALL", name, str(len(keys)), *keys, *rest]
 
 
-def as_script(words: Words, whole: bool = False) -> Words:
-    """Return a command of the module as a call of the script, by its name or as a whole."""
+def as_script(words: Words, whole: bool = False, writes: bool = False) -> Words:
+    """Return a command of the module as a call of the script, by its name or as a whole. `writes` says that a call that reads is sent as one
+    that may write."""
     name, keys, rest = _parts(words)
-    command = ("EVAL" if whole else "EVALSHA") + ("_RO" if name in _READING else "")
+    command = ("EVAL" if whole else "EVALSHA") + ("_RO" if name in _READING and not writes else "")
     return [command, script() if whole else sha(), str(len(keys)), *keys, name, *rest]
 
 
@@ -188,47 +203,75 @@ def _parts(words: Words) -> tuple[str, Words, Words]:
     return name, words[1:2], words[2:]
 
 
+class _Known:
+    """What is known of servers, in all loops of a process."""
+
+    def __init__(self) -> None:
+        self.others = False
+        """Whether some server has refused a command of the module. Until then nobody looks up which server has a key."""
+        self.doors: dict[str, Door] = {}
+        self.told: dict[str, Door] = {}
+        self.scripts_since: dict[str, float] = {}
+        self.right = ""
+        """The command of the module that the user of some server may not run."""
+        self.writes: set[str] = set()
+        """The servers that take no EVALSHA_RO."""
+        self.lock = threading.Lock()
+        unlocked_in_children(self, "lock")
+
+
+def _has_function(listed: Any, name: str) -> bool:
+    """Whether a library of FUNCTION LIST has a function of exactly this name. By RESP2 maps are lists."""
+    text = name.encode()
+    if isinstance(listed, dict):
+        return _has_function([part for pair in listed.items() for part in pair], name)
+    if not isinstance(listed, (list, tuple)):
+        return False
+    pairs = zip(listed[::2], listed[1::2], strict=False)
+    return any(field in (b"name", "name") and value in (text, name) for field, value in pairs if not isinstance(field, (list, dict))) or any(
+        _has_function(part, name) for part in listed)
+
+
 class Doors:
     """The doors of the servers of a client. `address` says how the log calls a server, and `event` makes what is waited for."""
 
-    def __init__(self, commands: Commands, event: Callable[[], Event], address: Callable[[str], str]) -> None:
-        self.commands = commands
+    def __init__(self, commands: Commands, event: Callable[[], Event], address: Callable[[str], str], known: _Known | None = None) -> None:
+        self.commands: Commands = commands
         self._event, self._address = event, address
-        self._others = False
-        """Whether some server has refused a command of the module. Until then nobody looks up which server has a key."""
-        self._doors: dict[str, Door] = {}
-        self._told: dict[str, Door] = {}
-        self._scripts_since: dict[str, float] = {}
+        self._known = _Known() if known is None else known
         self._questions: dict[str, Question] = {}
-        self._lock = threading.Lock()
-        unlocked_in_children(self, "_lock")
+
+    def beside(self) -> Doors:
+        """Return the doors of the same servers for another loop, which cannot wait for the questions of this one."""
+        return Doors(self.commands, self._event, self._address, self._known)
 
     @property
     def direct(self) -> bool:
         """Whether calls are sent as commands of the module, as far as anybody knows."""
-        return self.commands == "module" or (self.commands == "auto" and not self._others)
+        return self.commands == "module" or (self.commands == "auto" and not self._known.others)
 
     def lacks(self, error: BaseException) -> bool:
         """Whether a server has answered that it has no module, and a call may be sent otherwise."""
-        if self.commands == "module" or not is_unknown(error):
+        if self.commands == "module" or not is_missing(error):
             return False
-        self._others = True
+        self._known.right = self._known.right or right_of(error)
+        self._known.others = True
         return True
 
     def without_module(self, server: str) -> bool:
         """Whether a server is known to have no module."""
-        return self.commands == "functions" or (not self.direct and self._doors.get(server) in ("library", "script"))
+        return self.commands == "functions" or (not self.direct and self._known.doors.get(server) in ("library", "script"))
 
     def send(self, words: Words, key: str | bytes, command: str, server: str, lacking: bool = False) -> Steps:
         """Send a call that does not wait, through the door of a server. `lacking` says that it has just refused a command of the module."""
         for _ in range(_TRIES):
-            door = self._doors.get(server, "")
+            door = self._known.doors.get(server, "")
             if door in ("", "module"):
                 if self.commands == "auto" and not lacking:
                     try:
                         reply = yield Send(words, key, command)
                     except ThrottleError as error:
-                        if not is_unknown(error):
+                        if not self.lacks(error):
                             raise
                     else:
                         self._found(server, "module", "%s has the module: calls are sent as its commands")
@@ -236,35 +279,50 @@ class Doors:
                 lacking = False
                 yield from self._ask(server, door, key)
                 continue
-            if door == "script" and time.monotonic() - self._scripts_since[server] > _SCRIPTS:
+            if door == "script" and time.monotonic() - self._known.scripts_since[server] > _SCRIPTS:
                 self._forget(server, door)
                 continue
+            sent = as_function(words) if door == "library" else as_script(words, writes=server in self._known.writes)
             try:
-                return (yield Send(as_function(words) if door == "library" else as_script(words), key, command))
+                return (yield Send(sent, key, command))
             except ThrottleError as error:
+                if door == "script" and self._takes_no_reading_script(server, sent, error):
+                    continue
                 if door == "script":
                     self._check_scripts(server, error)
-                if not (_is_no_function(error) if door == "library" else _is_no_script(error)):
+                if not (_is_no_function(error) or is_missing(error) if door == "library" else _is_no_script(error)):
+                    if self._connection_lost(error):
+                        self._forget(server, door)  # it may be another server next time, or have the module
                     raise
             self._forget(server, door)  # the server may have anything now
         # Where the key is cannot be found out, such as while it moves through a cluster. A whole script follows it by itself.
-        return (yield Send(as_script(words, whole=True), key, command))
+        return (yield Send(as_script(words, whole=True, writes=server in self._known.writes), key, command))
+
+    def _connection_lost(self, error: ThrottleError) -> bool:
+        return isinstance(error, OutageError) and _reply(error) is None and not library_error(error.__cause__ or error, "TimeoutError")
+
+    def _takes_no_reading_script(self, server: str, sent: Words, error: ThrottleError) -> bool:
+        """Whether a server has just refused EVALSHA_RO, and is not sent it again."""
+        if sent[0] != "EVALSHA_RO" or not is_missing(error):
+            return False
+        self._known.writes.add(server)
+        return True
 
     def _forget(self, server: str, door: Door) -> None:
-        with self._lock:
-            if self._doors.get(server) == door:
-                del self._doors[server]
+        with self._known.lock:
+            if self._known.doors.get(server) == door:
+                del self._known.doors[server]
 
     def find(self, key: str | bytes, server: str) -> Steps:
         """Find the door of a server that has just refused a command of the module."""
-        door = self._doors.get(server, "")
+        door = self._known.doors.get(server, "")
         if door in ("", "module"):
             yield from self._ask(server, door, key)
 
     def _ask(self, server: str, seen: Door, key: str | bytes) -> Steps:
         """Find out how a server takes calls. Of all callers that want to know one asks, and the others wait for it."""
-        with self._lock:
-            if self._doors.get(server, "") != seen:
+        with self._known.lock:
+            if self._known.doors.get(server, "") != seen:
                 return
             question = self._questions.get(server)
             mine = question is None or question.left <= 0
@@ -282,7 +340,7 @@ class Doors:
             question.error = error
             raise
         finally:
-            with self._lock:
+            with self._known.lock:
                 if self._questions.get(server) is question:
                     del self._questions[server]
             question.done.set()
@@ -291,13 +349,17 @@ class Doors:
         """Look for the library, load it if there is none, or an older one, and fall back to the script."""
         # Where functions are all that may be called, nobody has looked for the module.
         auto = self.commands == "auto"
-        has, lacks, refuses = ("%s has no module, and", "%s has no module", "%s has no module and refuses") if auto else ("%s has", "%s", "%s refuses")
+        right = self._known.right
+        without = f"%s does not let this user run {right}" if right else "%s has no module"
+        has, lacks, refuses = (f"{without}, and", without, f"{without} and refuses") if auto else ("%s has", "%s", "%s refuses")
         slowly = "calls are sent as scripts, which take longer"
         scripts = ""
         refused: Exception | None = None
-        for _ in range(_ROUNDS):
+        for n in range(_ROUNDS):
             found = yield from self._version_on(key)
             old = 0
+            if found is None and n == 0:  # functions may have been flushed in between
+                continue
             if found is None:
                 scripts = f"{has} a function cl_version of somebody else's library, beside which ours cannot be loaded: {slowly}"
                 refused = None
@@ -324,26 +386,30 @@ class Doors:
                 scripts = f"{has} the function library {_dotted(old)}, which may not be replaced by {_dotted(version())} ({_text(refused)}): {slowly}"
             if not str(loaded).endswith("already exists"):
                 break
-        loaded = (yield Alone([["EVAL", script(), "0", "cl_version"]], key))[0]
+        loaded = (yield Alone([["EVAL", script(), "1", key, "cl_version"]], key))[0]
         if not isinstance(loaded, Exception):
-            self._scripts_since[server] = time.monotonic()
+            self._known.scripts_since[server] = time.monotonic()
             self._found(server, "script", scripts, warn=True)
         elif is_outage(loaded):
             raise translate("EVAL", loaded)
         else:
             text = "the function cl_version is somebody else's" if refused is None else _text(refused)
-            raise MistakeError(f"the server has no throttle.so, and refuses functions ({text}) and scripts: {_text(loaded)}")
+            why = f"does not let this user run {right}" if right else "has no throttle.so"
+            raise MistakeError(f"the server {why}, and refuses functions ({text}) and scripts: {_text(loaded)}")
 
     @staticmethod
     def _version_on(key: str | bytes) -> Steps:
         """Give the version of the library of a server, the error of a server that has none, or None for a function of somebody else's."""
-        found = (yield Alone([["FCALL_RO", "cl_version", "0"]], key))[0]
+        # With the key of the call: some services refuse calls without one. Both ways to call are tried, as a user may have the right to one.
+        found = (yield Alone([["FCALL", "cl_version", "1", key]], key))[0]
         if isinstance(found, Exception):
             return found
         if not isinstance(found, int) or not 1 <= found <= _NEWEST:
             return None
-        if found >= version():  # it has to have our functions, too; ours misses its key
-            peeked = (yield Alone([["FCALL_RO", "cl_peek", "0"]], key))[0]
+        if found >= version():  # it has to have our functions, too; ours misses its limits
+            peeked = (yield Alone([["FCALL_RO", "cl_peek", "1", key]], key))[0]
+            if isinstance(peeked, Exception) and is_missing(peeked):
+                return peeked
             if not isinstance(peeked, Exception) or _is_no_function(peeked):
                 return None
         return found
@@ -357,7 +423,7 @@ class Doors:
         """
         # One that an operator loaded is called throttle. Any other library of that name is somebody else's.
         by_hand = (yield Alone([["FUNCTION", "LIST", "LIBRARYNAME", "throttle"]], key))[0]
-        name = "throttle" if "cl_version" in repr(by_hand) else f"throttle_{old}"
+        name = "throttle" if _has_function(by_hand, "cl_version") else f"throttle_{old}"
         replies = yield Alone([["MULTI"]], key, then=[["FUNCTION", "DELETE", name], ["FUNCTION", "LOAD", _named()], ["EXEC"]])
         # What may not be queued, or the answers of the transaction.
         loaded = next((reply for reply in replies if isinstance(reply, Exception)), replies[-1])
@@ -366,16 +432,18 @@ class Doors:
     def _check_scripts(self, server: str, error: ThrottleError) -> None:
         """Raise an error if a server takes no scripts any more."""
         reply = _reply(error)
-        if not is_unknown(error) and (reply is None or not library_error(reply, "NoPermissionError")):
+        if reply is None or not (is_missing(error) or library_error(reply, "NoPermissionError")):
             return
-        with self._lock:
-            self._doors.pop(server, None)
-        raise MistakeError(f"the server has no throttle.so, and refuses functions and scripts: {reply}") from error
+        if library_error(reply, "NoPermissionError") and not right_of(error):  # to a key
+            return
+        with self._known.lock:
+            self._known.doors.pop(server, None)
+        raise MistakeError(f"the server has no throttle.so, and refuses functions and scripts: {_text(reply)}") from error
 
     def _found(self, server: str, door: Door, text: str, warn: bool = False) -> None:
-        with self._lock:
-            self._doors[server] = door
-            before = self._told.get(server, "")
-            self._told[server] = door
+        with self._known.lock:
+            self._known.doors[server] = door
+            before = self._known.told.get(server, "")
+            self._known.told[server] = door
         if before != door and (before or door != "module"):
-            (log.warning if warn else log.info)("throttle: %s", text.replace("%s", self._address(server) or "the server", 1))
+            (log.warning if warn else log.info)("%s", text.replace("%s", self._address(server) or "the server", 1))

@@ -6,13 +6,14 @@ import asyncio
 import copy
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from .._seam.errors import OutageError, OverloadError, ThrottleError, library_error, translate
 from .._seam.forked import unlocked_in_children
 from .connect import AwayCluster
 from .doors import Commands, Doors
+from .loops import copy_of_pool
 
 
 class Client(Protocol):
@@ -102,17 +103,13 @@ def own_pool(pool: Any, timeout: float) -> Any:
         return None
     # There is no time to connect to a Unix socket.
     names = ("socket_timeout",) if "path" in given else ("socket_timeout", "socket_connect_timeout")
-    changed = {name: timeout for name in names if not _is_within(given.get(name), timeout)}
+    changed: dict[str, Any] = {name: timeout for name in names if not _is_within(given.get(name), timeout)}
     if not changed:
         return None
-    options: dict[str, Any] = {**given, **changed}
-    if options.get("retry") is not None:
-        options["retry"] = copy.copy(options["retry"])
-        options["retry"]._retries = 0
-    own = copy.copy(pool)
-    setattr(own, "_connection_kwargs" if hasattr(own, "_connection_kwargs") else "connection_kwargs", options)
-    own.reset()
-    return own
+    if given.get("retry") is not None:
+        changed["retry"] = copy.copy(given["retry"])
+        changed["retry"]._retries = 0
+    return copy_of_pool(pool, **changed)
 
 
 def _is_within(value: Any, timeout: float) -> bool:
@@ -156,6 +153,27 @@ def doors_of(commands: Commands, event: Callable[[], Any], transport: Any) -> Do
     return Doors(commands, event, address)
 
 
+Place = str | tuple[str, int]
+"""Where a connection leads: a path, or an address and a port."""
+
+Sign = tuple[float, Exception | None]
+"""When a server was asked for a sign of life, and why there was none."""
+
+
+def asking(options: Mapping[str, Any], place: Place, patience: float) -> dict[str, Any]:
+    """Return what a connection is made with that asks the server at a place for a sign of life.
+
+    It does not log in: that it has to is a sign of life, too. So the certificate need not have the address in place of a name.
+    """
+    changed: dict[str, Any] = {**options, "socket_timeout": patience}
+    if not isinstance(place, str):
+        changed.update(host=place[0], port=place[1], socket_connect_timeout=patience)
+    changed.update((name, None) for name in ("username", "password", "credential_provider") if name in changed)
+    if "ssl_check_hostname" in changed:
+        changed["ssl_check_hostname"] = False
+    return changed
+
+
 def no_room(most: int) -> OverloadError:
     """Return the error of a call that found no connection."""
     return OverloadError(f"all {most} connections of this process are in use, and none became free within {ROOM:g} s")
@@ -180,10 +198,10 @@ def is_asked(error: BaseException) -> bool:
 class Pooled:
     """A client, its pool, and the doors of its servers. What waits for them is `Transport` and `AsyncTransport`."""
 
-    def __init__(self, client: Any, timeout: float, patience: float, commands: Commands, *, asynchronous: bool) -> None:
+    def __init__(self, client: Any, timeout: float, patience: float, commands: Commands, *, asynchronous: bool, doors: Doors | None = None) -> None:
         check_client(client, asynchronous)
         self.client = client
-        self.patience = patience
+        self.timeout, self.patience = timeout, patience
         self.cluster = is_cluster(client)
         self.pool: Any = None if self.cluster else pool_of(client)
         self._own = own_pool(self.pool, timeout)
@@ -191,7 +209,7 @@ class Pooled:
         self.arguments = pool_arguments(self.pool)
         self._most = 0 if self.pool is None else most_connections(self.pool)
         self._pipelines = min(PIPELINES, self._most or PIPELINES)
-        self.doors = doors_of(commands, asyncio.Event if asynchronous else threading.Event, self)
+        self.doors = doors_of(commands, asyncio.Event if asynchronous else threading.Event, self) if doors is None else doors.beside()
         if not asynchronous:  # a thread may be about to take a connection, or to ask for the nodes
             owner = client if self.cluster else self.pool
             if isinstance(owner, AwayCluster):

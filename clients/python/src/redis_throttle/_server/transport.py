@@ -10,15 +10,16 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from collections import deque
 from collections.abc import Generator, Sequence
 from typing import Any, cast
 
 from .._seam.call import Call
-from .._seam.errors import MistakeError, is_outage, library_error, translate
+from .._seam.errors import MistakeError, is_demoted, is_outage, library_error, translate
 from .._seam.forked import begun_in_children
 from .doors import Alone, Commands, Send, Steps, Words
-from .pool import LONGEST, REDIRECTS, ROOM, Pooled, failed, is_asked, most_connections, moved_to, no_room
+from .pool import LONGEST, REDIRECTS, ROOM, Place, Pooled, Sign, asking, failed, is_asked, most_connections, moved_to, no_room
 
 
 class Waiting:
@@ -46,6 +47,8 @@ class Transport(Pooled):
         self._queue: deque[Waiting] = deque()
         self._under_way = 0
         self._rooms: dict[str, threading.Semaphore] = {}
+        self._signing = threading.Lock()
+        self._signs: dict[Place, Sign] = {}
 
     @contextlib.contextmanager
     def _room(self, node: Any = None) -> Generator[None]:
@@ -112,11 +115,12 @@ class Transport(Pooled):
                         break
                     connection.send_packed_command(connection.pack_commands(commands))
                     replies += [self._answer_of(connection) for _ in commands]
+                self._look_for_master(*replies)
                 return replies
             finally:
                 connection.disconnect()
         except Exception as error:
-            raise translate(step.commands[0][0], error) from error
+            raise translate(str(step.commands[0][0]), error) from error
 
     @staticmethod
     def _answer_of(connection: Any) -> Any:
@@ -205,9 +209,13 @@ class Transport(Pooled):
                                 raise
                             waiting.reply = error
                         answered += 1
-                except BaseException:
+                except BaseException as error:
                     connection.disconnect()
+                    self._look_for_master(error)
                     raise
+                else:
+                    if self._look_for_master(*[waiting.reply for waiting in batch]):
+                        connection.disconnect()
                 finally:
                     self.pool.release(connection)
         except Exception as error:
@@ -224,6 +232,15 @@ class Transport(Pooled):
             for waiting in batch[1:]:
                 waiting.done.set()
 
+    def _look_for_master(self, *replies: object) -> bool:
+        """Close the idle connections when a server is not the master any more: the next call asks anew where the address leads."""
+        if not any(is_demoted(reply) for reply in replies):
+            return False
+        if self.pool is not None:
+            with contextlib.suppress(TypeError):  # a pool of another kind, whose connections are left one by one
+                self.pool.disconnect(inuse_connections=False)
+        return True
+
     def _late(self) -> list[Waiting]:
         """Return the calls that have waited while the server did not answer: they would have to wait once more."""
         with self._lock:
@@ -235,13 +252,7 @@ class Transport(Pooled):
             node = self.client.get_node_from_key(key)
             with self._room(node):
                 return self.client.execute_command(*words, target_nodes=node)
-        if self.pool is None:
-            return self.client.execute_command(*words)
-        mine = Waiting(words)
-        self._exchange([mine])
-        if isinstance(mine.reply, Exception):
-            raise mine.reply
-        return mine.reply
+        return self.client.execute_command(*words)
 
     def wait(self, call: Call) -> Any:
         """Send a call that is answered when its turn has come, and return the reply."""
@@ -249,6 +260,7 @@ class Transport(Pooled):
         try:
             return self._wait(call, words)
         except Exception as error:
+            self._look_for_master(error)
             raise translate(call.command, error) from error
 
     def _wait(self, call: Call, words: list[str | bytes]) -> Any:
@@ -266,7 +278,7 @@ class Transport(Pooled):
                     connection.read_response()
                 connection.send_command(*words)
                 while not connection.can_read(timeout=self.patience):
-                    self._see_alive(key)
+                    self._see_alive(connection, pool)
                 return connection.read_response()
             except Exception as error:
                 there = moved_to(error)
@@ -312,10 +324,41 @@ class Transport(Pooled):
         if self._own is not None:
             self._own.disconnect()
 
-    def _see_alive(self, key: str | bytes) -> None:
-        """Ask the server for a sign of life. Any reply is one, and so is a pool that is busy."""
+    def _see_alive(self, waiting: Any, pool: Any) -> None:
+        """Ask the server of a call that waits for a sign of life. Any reply is one. One call asks for all that wait there.
+
+        The client's address may lead to a new master by now: its reply would say nothing about a server that hangs.
+        """
+        place = _place_of(waiting)
+        if place is None:
+            return
+        with self._signing:
+            at, error = self._signs.get(place, (0.0, None))
+            if time.monotonic() - at > self.patience / 2:
+                error = self._no_sign(pool, place)
+                self._signs[place] = time.monotonic(), error
+        if error is not None:
+            raise error
+
+    def _no_sign(self, pool: Any, place: Place) -> Exception | None:
+        connection = pool.connection_class(**asking(pool.connection_kwargs, place, self.patience))
         try:
-            self._send(["PING"], key)
+            connect_to = getattr(connection, "connect_to", None)  # connect() of a Sentinel's leads to the master
+            connection.connect() if connect_to is None else connect_to(place)
+            connection.send_command("PING")
+            connection.read_response()
         except Exception as error:
             if is_outage(error) and not library_error(error, "ResponseError"):
-                raise
+                return error
+        finally:
+            connection.disconnect()
+        return None
+
+
+def _place_of(connection: Any) -> Place | None:
+    """Return where a connection leads; None if it is closed."""
+    try:
+        found = connection._sock.getpeername()
+    except (AttributeError, OSError):
+        return None
+    return found if isinstance(found, str) else (found[0], found[1])

@@ -144,7 +144,9 @@ class Policy(Generic[Request]):
         ban: Duration | None = None,
         ban_after: str | None = None,
         body: Callable[[Request, Result], Now[Body]] | None = None,
+        preflights: bool = False,
     ) -> None:
+        self._preflights = preflights
         if (keys is None) == (limits is None):
             raise TypeError("give limits, with a key, or keys, which returns the limits of several keys")
         if key is client_address:
@@ -196,6 +198,8 @@ class Policy(Generic[Request]):
         """Decide what becomes of a request."""
         try:
             call: Call
+            if not self._preflights and _is_preflight(request):
+                return Outcome()
             if self._skip is not None and (yield self._skip(request)):
                 return Outcome()
             keys = yield from self._asked(request)
@@ -246,6 +250,20 @@ class Policy(Generic[Request]):
     def _outcome(self, limits: Sequence[tuple[Limit, ...]], result: Result) -> Outcome:
         fields = tuple(header_fields(limits, result, self._x))
         return Outcome(429, fields, problem(limits, result)) if result.limited else Outcome(None, fields)
+
+
+def _is_preflight(request: Any) -> bool:
+    """Whether a browser asks by CORS if it may send another request. `request` is a scope, an environ, or a request of a framework."""
+    meta = getattr(request, "scope", None) or getattr(request, "META", None) or request
+    if not isinstance(meta, Mapping):
+        return False
+    if "REQUEST_METHOD" in meta:
+        return meta["REQUEST_METHOD"] == "OPTIONS" and "HTTP_ORIGIN" in meta and "HTTP_ACCESS_CONTROL_REQUEST_METHOD" in meta
+    if meta.get("method") != "OPTIONS":
+        return False
+    names = {bytes(name).lower() for name, _ in meta.get("headers", ())}
+    return {b"origin", b"access-control-request-method"} <= names
+
 
 def denied(fields: tuple[Header, ...], content_type: str, body: bytes) -> Outcome:
     """Return the outcome of a request that is denied."""

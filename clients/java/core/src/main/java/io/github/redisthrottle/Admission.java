@@ -113,7 +113,7 @@ public final class Admission implements AutoCloseable {
 
   /** Frees the slots, and charges what was used. Returns whether the admission was still there; later calls change nothing. */
   public boolean settle() {
-    return Stages.await(settleAsync());
+    return Stages.await(this::settleAsync);
   }
 
   /** As {@link #settle}. */

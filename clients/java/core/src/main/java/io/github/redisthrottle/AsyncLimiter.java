@@ -39,9 +39,14 @@ public final class AsyncLimiter {
     return decide(Call.peek(key, limits));
   }
 
-  /** As {@link Limiter#waitFor}: it completes when the units were taken. Cancelling its future gives up the wait. */
+  /** As {@link Limiter#waitFor(String, Limit...)}: it completes when the units were taken. Cancelling its future gives up the wait. */
   public CompletionStage<Result.Allowed> waitFor(String key, Limit... limits) {
     return take(Call.waitFor(key, limits));
+  }
+
+  /** As {@link Limiter#waitFor(String, Duration, Limit...)}. */
+  public CompletionStage<Result.Allowed> waitFor(String key, Duration maxWait, Limit... limits) {
+    return take(Call.waitFor(key, limits).maxWait(maxWait));
   }
 
   /** Decides a call, and fails with a {@link LimitedException} when it is denied. */

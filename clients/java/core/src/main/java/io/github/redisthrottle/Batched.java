@@ -1,5 +1,6 @@
 package io.github.redisthrottle;
 
+import io.github.redisthrottle.connection.Handover;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -230,14 +231,14 @@ public final class Batched implements Decider, AutoCloseable {
   @Override
   public void close() {
     told.locked(() -> closed = true);
-    Stages.await(whenIdle()); // what is fetched for those who wait is given back as well
+    Stages.await(this::whenIdle); // what is fetched for those who wait is given back as well
     told.locked(
         () -> {
           long now = clock.getAsLong();
           pots.values().forEach(pot -> end(pot, now));
           return null;
         });
-    Stages.await(whenIdle());
+    Stages.await(this::whenIdle);
     Stages.close(next);
   }
 
@@ -398,7 +399,7 @@ public final class Batched implements Decider, AutoCloseable {
       }
       CompletionStage<Result> sent;
       try {
-        sent = next.decide(fetch.call);
+        sent = Handover.shared(() -> next.decide(fetch.call)); // others wait for it, too
       } catch (RuntimeException e) {
         sent = CompletableFuture.failedFuture(e);
       }
@@ -620,7 +621,7 @@ public final class Batched implements Decider, AutoCloseable {
           CompletableFuture<Result> refund = new CompletableFuture<>();
           refund.whenComplete((result, error) -> given(pot, units, Errors.unwrapped(error)));
           try {
-            CompletionStage<Result> sent = next.decide(Call.one(Call.Verb.REFUND, pot.key).cost(units));
+            CompletionStage<Result> sent = Handover.shared(() -> next.decide(Call.one(Call.Verb.REFUND, pot.key).cost(units)));
             Stages.cancels(refund, sent);
             Stages.copy(sent, refund);
           } catch (RuntimeException e) {

@@ -13,7 +13,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * One act on one key or several: a value, which a {@link Decider} decides. Its methods return a changed copy.
+ * One verb on one key or several: a value, which a {@link Decider} decides. Its methods return a changed copy.
  *
  * <pre>{@code
  * Result result = limiter.decide(Call.limit("login:" + address, rate(10, ofMinutes(1))).ban(ofHours(1)).banAfter("20/10m"));
@@ -212,12 +212,13 @@ public final class Call implements Cloneable {
    * Result#waited}. The call of a wait and a lease is answered when its turn has come.
    */
   public Call maxWait(Duration longest) {
+    check(!longest.isNegative(), "maxWait: " + longest + " is negative");
     return changed(call -> call.maxWait = longest.compareTo(Durations.LONGEST_WAIT) < 0 ? longest : Durations.LONGEST_WAIT);
   }
 
   /** Waits in the line of a group. Groups take turns. */
   public Call group(String group) {
-    return changed(call -> call.group = Objects.requireNonNull(group, "group"));
+    return changed(call -> call.group = Key.text(group, "group"));
   }
 
   /** Gives the group so many turns for one of others, by default 1. */
@@ -232,7 +233,7 @@ public final class Call implements Cloneable {
 
   /** Names the holder of slots. */
   public Call id(String id) {
-    return changed(call -> call.id = Objects.requireNonNull(id, "id"));
+    return changed(call -> call.id = Key.text(id, "id"));
   }
 
   /** Asks for {@link Result#each}. */

@@ -38,21 +38,43 @@ final class Doors {
 
   private static final String SLOWLY = ": calls are sent as scripts, which take longer";
 
-  /** How long calls are sent as scripts before a server is asked again: its rights, or what is loaded there, may have changed. */
+  /** How long functions or scripts are called before a server is asked again: its rights, or what is loaded there, may have changed. */
   @SuppressWarnings("NonFinalStaticField") // tests do not wait
-  static volatile Duration scriptsLast = Duration.ofMinutes(5);
+  static volatile Duration doorsLast = Duration.ofMinutes(5);
 
-  private enum Door {
+  /** The same for a replica, which may be promoted soon. */
+  private static final Duration SOON = Duration.ofSeconds(1);
+
+  private enum Way {
     MODULE,
     LIBRARY,
     SCRIPT
   }
 
+  /** The way to a server that was found at some time. */
+  private static final class Door {
+    final Way way;
+    final long sinceNs = System.nanoTime();
+    final Duration lasts;
+
+    /** The server has no command for scripts that only read, or the user may not run it. */
+    volatile boolean plain;
+
+    Door(Way way, Duration lasts) {
+      this.way = way;
+      this.lasts = lasts;
+    }
+
+    boolean isOver() {
+      return way != Way.MODULE && System.nanoTime() - sinceNs > lasts.toNanos();
+    }
+  }
+
   private final Connection connection;
   private final Commands commands;
   private final Map<String, Door> doors = new ConcurrentHashMap<>();
-  private final Map<String, Door> told = new ConcurrentHashMap<>();
-  private final Map<String, Long> scriptsSinceNs = new ConcurrentHashMap<>();
+  private final Map<String, Way> told = new ConcurrentHashMap<>();
+  private final Map<String, String> lacks = new ConcurrentHashMap<>(); // the right to run the module's command, by server
   private final Map<String, CompletableFuture<Door>> questions = new ConcurrentHashMap<>();
 
   Doors(Connection connection, Commands commands) {
@@ -66,19 +88,23 @@ final class Doors {
     return plain ? connection.send(new Command(words, key)) : send(words, key, TRIES);
   }
 
-  /** Sends a command that waits for its turn, which takes the module, until its caller has left. */
-  CompletionStage<Object> sendWaiting(List<String> words, String key, CompletionStage<Void> left) {
-    return connection.sendWaiting(new Command(words, key), left);
+  /** Sends a command that waits for its turn, which takes the module, until its caller has left, or the server is silent for so long. */
+  CompletionStage<Object> sendWaiting(List<String> words, String key, CompletionStage<Void> left, Duration patience) {
+    return connection.sendWaiting(new Command(words, key), left, patience);
   }
 
   /** Returns whether a server is known to have no module, or is not to be asked for it. */
   boolean isWithoutModule(String key) {
-    return commands == Commands.FUNCTIONS || (!doors.isEmpty() && doors.getOrDefault(connection.nodeOf(key), Door.MODULE) != Door.MODULE);
+    if (commands == Commands.FUNCTIONS || doors.isEmpty()) {
+      return commands == Commands.FUNCTIONS;
+    }
+    Door door = standing(connection.nodeOf(key));
+    return door != null && door.way != Way.MODULE;
   }
 
   /** Returns whether a reply says that the server lacks the module, where there are other ways than it. */
   boolean lacksModule(Object reply) {
-    return commands == Commands.AUTO && isUnknown(reply);
+    return commands == Commands.AUTO && Missing.is(reply);
   }
 
   private CompletionStage<Object> send(List<String> words, String key, int left) {
@@ -87,18 +113,17 @@ final class Doors {
     if (left == 0) { // the key moves through a cluster, say: a whole script follows it by itself
       return connection.send(new Command(Library.asScript(words, true), key));
     }
-    if (door == Door.LIBRARY || door == Door.SCRIPT) {
-      List<String> sent = door == Door.LIBRARY ? Library.asFunction(words) : Library.asScript(words, false);
-      return Stages.chain(connection.send(new Command(sent, key)), reply -> {
-        if (!says(reply, door == Door.LIBRARY ? "Function not found" : "NOSCRIPT")) {
-          if (door == Door.SCRIPT && (isUnknown(reply) || says(reply, "NOPERM"))) {
-            doors.remove(server, door);
-          }
-          return CompletableFuture.completedFuture(reply);
-        }
-        doors.remove(server, door); // the server may have anything now
-        return send(words, key, left - 1);
-      });
+    if (door != null && door.way != Way.MODULE) {
+      CompletionStage<Object> sent = door.way == Way.LIBRARY ? connection.send(new Command(Library.asFunction(words), key)) : byHash(door, words, key);
+      return Stages.chain(
+          forgets(server, door, sent),
+          reply -> {
+            boolean gone = door.way == Way.LIBRARY ? says(reply, "Function not found") || Missing.is(reply) : says(reply, "NOSCRIPT");
+            if (gone || Missing.is(reply)) {
+              doors.remove(server, door); // the server may have anything now
+            }
+            return gone ? send(words, key, left - 1) : CompletableFuture.completedFuture(reply);
+          });
     }
     if (commands == Commands.FUNCTIONS) {
       return Stages.chain(ask(server, key), found -> send(words, key, left - 1));
@@ -106,19 +131,50 @@ final class Doors {
     return Stages.chain(
         connection.send(new Command(words, key)),
         reply -> {
-          if (isUnknown(reply)) {
-            return Stages.chain(ask(server, key), found -> send(words, key, left - 1));
+          if (Missing.is(reply)) {
+            Missing.right((ErrorReply) reply).ifPresentOrElse(right -> lacks.put(server, right), () -> lacks.remove(server));
+            Door meanwhile = standing(server); // others may have asked while this call was under way
+            boolean known = meanwhile != null && meanwhile.way != Way.MODULE;
+            return known ? send(words, key, left - 1) : Stages.chain(ask(server, key), found -> send(words, key, left - 1));
           }
           if (door == null) {
-            found(server, Door.MODULE, "%s has the module: calls are sent as its commands");
+            found(server, new Door(Way.MODULE, doorsLast), "%s has the module: calls are sent as its commands");
           }
           return CompletableFuture.completedFuture(reply);
         });
   }
 
+  /** Sends a call as a script that the server knows by its hash. Where no command is for scripts that only read, the other one is. */
+  private CompletionStage<Object> byHash(Door door, List<String> words, String key) {
+    List<String> sent = Library.asScript(words, false);
+    if (door.plain) {
+      return connection.send(new Command(Library.mayWrite(sent), key));
+    }
+    return Stages.chain(
+        connection.send(new Command(sent, key)),
+        reply -> {
+          if (!Missing.is(reply) || Library.mayWrite(sent).equals(sent)) {
+            return CompletableFuture.completedFuture(reply);
+          }
+          door.plain = true;
+          return byHash(door, words, key);
+        });
+  }
+
+  /** Forgets a door when the server is lost, or is no master any more: behind the next connection there may be the module. */
+  private CompletionStage<Object> forgets(String server, Door door, CompletionStage<Object> sent) {
+    sent.whenComplete(
+        (reply, error) -> {
+          if (Errors.unwrapped(error) instanceof OutageException || (reply instanceof ErrorReply no && no.isNoMaster())) {
+            doors.remove(server, door);
+          }
+        });
+    return sent; // itself, so that who leaves cancels it
+  }
+
   private Door standing(String server) {
     Door door = doors.get(server);
-    if (door == Door.SCRIPT && System.nanoTime() - scriptsSinceNs.get(server) > scriptsLast.toNanos()) {
+    if (door != null && door.isOver()) {
       doors.remove(server, door);
       return null;
     }
@@ -140,7 +196,7 @@ final class Doors {
   /** Looks for the library, loads it if there is none, or an older one, and falls back to the script. */
   private CompletionStage<Door> find(String server, String key, int rounds) {
     return Stages.chain(
-        send(key, "FCALL_RO", "cl_version", "0"),
+        send(key, "FCALL", "cl_version", "1", key),
         found -> {
           if (says(found, "Function not found")) {
             return Stages.chain(load(key), loaded -> loaded(server, key, rounds, 0, loaded));
@@ -154,27 +210,41 @@ final class Doors {
           if (version < Library.VERSION) {
             return Stages.chain(replace(key, version), loaded -> loaded(server, key, rounds, version, loaded));
           }
-          // It has to have our functions, too. Ours misses its key.
+          // It has to have our functions, too: ours misses its limits. A user may have the right to one way of calling them alone.
           return Stages.chain(
-              send(key, "FCALL_RO", "cl_peek", "0"),
+              send(key, "FCALL_RO", "cl_peek", "1", key),
               peeked -> {
+                if (Missing.is(peeked)) {
+                  return loaded(server, key, 0, 0, peeked);
+                }
+                if (says(peeked, "Function not found") && rounds > 1) {
+                  return find(server, key, rounds - 1); // the library may have been deleted between the two questions
+                }
                 if (!(peeked instanceof ErrorReply) || says(peeked, "Function not found")) {
                   return foreign(server, key);
                 }
                 String text = "the function library " + Library.dotted(version) + ": calls are sent as functions";
-                return CompletableFuture.completedFuture(found(server, Door.LIBRARY, has() + text));
+                return CompletableFuture.completedFuture(found(server, new Door(Way.LIBRARY, doorsLast), has(server) + text));
               });
         });
   }
 
-  // Where functions are all that may be called, nobody has looked for the module.
-  private String has() {
-    return commands == Commands.FUNCTIONS ? "%s has " : "%s has no module, and ";
+  /** What the log says of the module. Where functions are all that may be called, nobody has looked for it. */
+  private String without(String server) {
+    if (commands == Commands.FUNCTIONS) {
+      return "%s";
+    }
+    String right = lacks.get(server);
+    return right == null ? "%s has no module" : "%s refuses " + right + ", which its user has no right for";
+  }
+
+  private String has(String server) {
+    return without(server) + (commands == Commands.FUNCTIONS ? " has " : lacks.containsKey(server) ? ", and has " : ", and ");
   }
 
   private CompletionStage<Door> foreign(String server, String key) {
-    String text = has() + "a function cl_version of somebody else's library, beside which ours cannot be loaded" + SLOWLY;
-    return scripts(server, key, text, "the function cl_version is somebody else's");
+    String text = has(server) + "a function cl_version of somebody else's library, beside which ours cannot be loaded" + SLOWLY;
+    return scripts(server, key, text, "the function cl_version is somebody else's", doorsLast);
   }
 
   private CompletionStage<Object> load(String key) {
@@ -211,41 +281,48 @@ final class Doors {
   /** Goes on with what a server said when the library was loaded, in the place of an old one if there was one. */
   private CompletionStage<Door> loaded(String server, String key, int rounds, long old, Object reply) {
     if (!(reply instanceof ErrorReply error)) {
-      String lacks = commands == Commands.FUNCTIONS ? "%s" : "%s has no module";
       String place = old == 0 ? "" : " in place of " + Library.dotted(old);
       String text = ": the function library " + Library.dotted(Library.VERSION) + " was loaded" + place + ", and calls are sent as functions";
-      return CompletableFuture.completedFuture(found(server, Door.LIBRARY, lacks + text));
+      return CompletableFuture.completedFuture(found(server, new Door(Way.LIBRARY, doorsLast), without(server) + text));
     }
-    if (Errors.of("FUNCTION", error) instanceof OutageException outage) {
+    boolean replica = error.code().equals("READONLY");
+    if (!replica && Errors.of("FUNCTION", error) instanceof OutageException outage) {
       return CompletableFuture.failedFuture(outage);
     }
     if (rounds > 1 && error.text().endsWith("already exists")) {
       return find(server, key, rounds - 1);
     }
     String refused = error.text().split(", with args beginning with", 2)[0];
-    String text = (commands == Commands.FUNCTIONS ? "%s refuses" : "%s has no module and refuses") + " functions (" + refused + ")" + SLOWLY;
+    String text = without(server) + (commands == Commands.FUNCTIONS ? "" : " and") + " refuses functions (" + refused + ")" + SLOWLY;
     if (old != 0) {
       text =
-          has() + "the function library " + Library.dotted(old) + ", which may not be replaced by " + Library.dotted(Library.VERSION) + " (" + refused + ")" + SLOWLY;
+          has(server) + "the function library " + Library.dotted(old) + ", which may not be replaced by " + Library.dotted(Library.VERSION) + " (" + refused + ")" + SLOWLY;
     }
-    return scripts(server, key, text, refused);
+    return scripts(server, key, text, refused, replica ? SOON : doorsLast);
   }
 
-  private CompletionStage<Door> scripts(String server, String key, String text, String refused) {
+  /** Calls scripts from now on, unless the server is older than Redis 7.0: there a script would end in the middle, after it has charged. */
+  private CompletionStage<Door> scripts(String server, String key, String text, String refused, Duration lasts) {
     return Stages.chain(
-        send(key, "EVAL", Library.SCRIPT, "0", "cl_version"),
-        ran -> {
-          if (!(ran instanceof ErrorReply last)) {
-            scriptsSinceNs.put(server, System.nanoTime());
-            return CompletableFuture.completedFuture(found(server, Door.SCRIPT, text));
+        send(key, "PEXPIRETIME", key),
+        told -> {
+          if (told instanceof ErrorReply no && Missing.is(no) && Missing.right(no).isEmpty()) {
+            String old = " has no throttle.so, and is older than Redis 7.0: it has no PEXPIRETIME, which the function library needs";
+            return CompletableFuture.failedFuture(new MistakeException((server.isEmpty() ? "the server" : server) + old, null));
           }
-          ThrottleException made = Errors.of("EVAL", last);
-          return CompletableFuture.failedFuture(
-              made instanceof OutageException
-                  ? made
-                  : new MistakeException(
-                      "the server has no throttle.so (unknown command), and refuses functions (" + refused + ") and scripts: " + made.getMessage(), null));
+          return Stages.chain(send(key, "EVAL", Library.SCRIPT, "1", key, "cl_version"), ran -> ran(server, text, refused, lasts, ran));
         });
+  }
+
+  private CompletionStage<Door> ran(String server, String text, String refused, Duration lasts, Object reply) {
+    if (!(reply instanceof ErrorReply last)) {
+      return CompletableFuture.completedFuture(found(server, new Door(Way.SCRIPT, lasts), text));
+    }
+    ThrottleException made = Errors.of("EVAL", last);
+    String right = lacks.get(server);
+    String why = right == null ? "has no throttle.so (unknown command)" : "does not let this user run " + right;
+    String whole = "the server " + why + ", and refuses functions (" + refused + ") and scripts: " + made.getMessage();
+    return CompletableFuture.failedFuture(made instanceof OutageException ? made : new MistakeException(whole, null));
   }
 
   private CompletionStage<Object> send(String key, String... words) {
@@ -254,16 +331,12 @@ final class Doors {
 
   private Door found(String server, Door door, String text) {
     doors.put(server, door);
-    Door before = told.put(server, door);
-    if (before != door && (before != null || door != Door.MODULE)) {
-      Level level = door == Door.SCRIPT ? Level.WARNING : Level.INFO;
-      LOG.log(level, "throttle: " + text.replace("%s", server.isEmpty() ? "the server" : server));
+    Way before = told.put(server, door.way);
+    if (before != door.way && (before != null || door.way != Way.MODULE)) {
+      Level level = door.way == Way.SCRIPT ? Level.WARNING : Level.INFO;
+      LOG.log(level, "redis-throttle: " + text.replace("%s", server.isEmpty() ? "the server" : server));
     }
     return door;
-  }
-
-  private static boolean isUnknown(Object reply) {
-    return says(reply, "unknown command");
   }
 
   private static boolean says(Object reply, String begin) {

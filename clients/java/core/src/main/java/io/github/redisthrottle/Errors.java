@@ -16,6 +16,9 @@ final class Errors {
   static ThrottleException of(String command, ErrorReply reply) {
     // A server without the module repeats the arguments, and keys do not belong into logs.
     String text = command + ": " + reply.text().split(", with args beginning with", 2)[0];
+    if (reply.code().equals("CROSSSLOT")) {
+      text += ": in a cluster the keys of a call need the same hash tag, such as {42}:requests and {42}:tokens";
+    }
     boolean later = LATER.contains(reply.code()) || reply.text().contains("max number of clients");
     return later ? new OutageException(text, null, false) : new MistakeException(text, null);
   }
@@ -39,6 +42,9 @@ final class Errors {
     if (error instanceof OutageException outage) {
       return outage.sent();
     }
-    return !(error instanceof MistakeException || error instanceof OverloadException || error instanceof IllegalArgumentException);
+    if (error instanceof OverloadException overload) {
+      return overload.sent();
+    }
+    return !(error instanceof MistakeException || error instanceof IllegalArgumentException);
   }
 }

@@ -8,6 +8,7 @@ import java.util.Deque;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
@@ -37,7 +38,8 @@ public final class FakeLimiter implements Decider {
   private static final Instant MIDNIGHT = Instant.parse("2000-01-01T00:00:00Z");
   private static final Instant LAST = Instant.parse("2261-12-31T00:00:00Z");
 
-  private final Engine engine = new Engine(new HashMap<>());
+  private final Map<String, Held> keys = new HashMap<>();
+  private final Engine engine = new Engine(keys);
   private final Deque<Asked> asked = new ArrayDeque<>();
   private final List<Waiting> line = new ArrayList<>();
   private final List<Runnable> hung = new ArrayList<>();
@@ -213,6 +215,19 @@ public final class FakeLimiter implements Decider {
         });
   }
 
+  /** Forgets everything, as if it were new: keys, faults, what it was asked, the time. Callers in line get an {@link OutageException}. */
+  public void reset() {
+    fail(new OutageException("the limiter of the test was reset", null));
+    heal();
+    told.locked(
+        () -> {
+          keys.clear();
+          asked.clear();
+          now = Windows.nanos(MIDNIGHT);
+          return null;
+        });
+  }
+
   /** Returns the faults of the next {@code calls} calls alone. */
   public Faults next(long calls) {
     if (calls < 1) {
@@ -327,35 +342,47 @@ public final class FakeLimiter implements Decider {
   private void serve() {
     Set<String> taken = new HashSet<>();
     for (Waiting waiting : List.copyOf(line)) {
-      Call call = waiting.call;
-      boolean rates = call.verb() == Call.Verb.WAIT && call.keys().get(0).limits().stream().allMatch(limit -> limit.kind() == Limit.Kind.RATE);
-      if (rates && waiting.result == null) {
-        // Rates reserve their units at once.
-        Call reserve = Call.one(Call.Verb.LIMIT, call.keys().get(0)).cost(call.cost()).maxWait(call.maxWait());
-        Result reserved = engine.decide(call.hasEach() ? reserve.each() : reserve, now);
-        if (reserved.limited()) {
-          end(waiting, reserved);
-          continue;
-        }
-        waiting.at = Saturated.plus(now, reserved.waited().toNanos());
-        waiting.result = reserved;
-      }
-      if (waiting.result != null) {
-        if (waiting.at <= now) {
-          end(waiting, waiting.result);
-        }
-        continue;
-      }
-      if (taken.contains(call.key())) {
-        continue;
-      }
-      Result result = engine.decide(call, now);
-      if (result.allowed() || result.retryAfter().isEmpty() || now >= waiting.until) {
-        end(waiting, result);
-      } else {
-        taken.add(call.key());
+      try {
+        serve(waiting, taken);
+      } catch (MistakeException e) { // the key has become one of another kind
+        line.remove(waiting);
+        told.add(() -> waiting.future.completeExceptionally(e));
       }
     }
+  }
+
+  private void serve(Waiting waiting, Set<String> taken) {
+    Call call = waiting.call;
+    boolean rates = call.verb() == Call.Verb.WAIT && call.keys().get(0).limits().stream().allMatch(limit -> limit.kind() == Limit.Kind.RATE);
+    if (rates && waiting.result == null) { // rates reserve their units at once
+      Result reserved = engine.decide(reserve(call), now);
+      if (reserved.limited()) {
+        end(waiting, reserved);
+        return;
+      }
+      waiting.at = Saturated.plus(now, reserved.waited().toNanos());
+      waiting.result = reserved;
+    }
+    if (waiting.result != null) {
+      if (waiting.at <= now) {
+        end(waiting, waiting.result);
+      }
+      return;
+    }
+    if (taken.contains(call.key())) {
+      return;
+    }
+    Result result = engine.decide(call, now);
+    if (result.allowed() || result.retryAfter().isEmpty() || now >= waiting.until) {
+      end(waiting, result);
+    } else {
+      taken.add(call.key());
+    }
+  }
+
+  private static Call reserve(Call call) {
+    Call reserve = Call.one(Call.Verb.LIMIT, call.keys().get(0)).cost(call.cost()).maxWait(call.maxWait());
+    return call.hasEach() ? reserve.each() : reserve;
   }
 
   private void end(Waiting waiting, Result result) {
@@ -370,19 +397,27 @@ public final class FakeLimiter implements Decider {
   private long soonest() {
     long soonest = Long.MAX_VALUE;
     for (Waiting waiting : line) {
-      Call call = waiting.call;
-      long turn = waiting.at;
-      if (waiting.result == null) {
-        // A lease that would be granted now is already.
-        Call look = call.verb() == Call.Verb.LEASE ? call.atOnce() : Call.one(Call.Verb.PEEK, call.keys().get(0)).cost(call.cost());
-        long ms = engine.decide(look, now).retryAfter().map(Duration::toMillis).orElse(-1L);
-        turn = ms < 0 ? -1 : Saturated.plus(now, Math.max(ms, 1) * 1_000_000);
-      }
-      for (long next : new long[] {turn, waiting.until}) {
+      for (long next : new long[] {turn(waiting), waiting.until}) {
         soonest = next > now ? Math.min(soonest, next) : soonest;
       }
     }
     return soonest;
+  }
+
+  /** Returns when a caller in line may have its turn; -1 for never. */
+  private long turn(Waiting waiting) {
+    if (waiting.result != null) {
+      return waiting.at;
+    }
+    Call call = waiting.call;
+    // A lease that would be granted now is already.
+    Call look = call.verb() == Call.Verb.LEASE ? call.atOnce() : Call.one(Call.Verb.PEEK, call.keys().get(0)).cost(call.cost());
+    try {
+      long ms = engine.decide(look, now).retryAfter().map(Duration::toMillis).orElse(-1L);
+      return ms < 0 ? -1 : Saturated.plus(now, Math.max(ms, 1) * 1_000_000);
+    } catch (MistakeException e) { // of a caller that is not the first in line
+      return -1;
+    }
   }
 
   private void set(Fault kind, long calls, ThrottleException with) {

@@ -214,10 +214,10 @@ public final class Guard implements Decider, AutoCloseable {
     Breaker.State state = server.breaker.leave(entered, outcome);
     if (state == Breaker.State.OPEN && server.out.compareAndSet(false, true)) {
       server.began = System.nanoTime();
-      LOG.log(Level.ERROR, "Redis is out of reach{0}: {1}", node(server), message(server.last));
+      LOG.log(Level.ERROR, "redis-throttle: Redis is out of reach{0}: {1}", node(server), message(server.last));
     } else if (state == Breaker.State.CLOSED && server.out.compareAndSet(true, false)) {
       long ms = (System.nanoTime() - server.began) / 1_000_000;
-      LOG.log(Level.WARNING, "Redis is back{0} after {1} ms: {2} calls were decided without it", node(server), ms, server.instead.sumThenReset());
+      LOG.log(Level.WARNING, "redis-throttle: Redis is back{0} after {1} ms: {2} calls were decided without it", node(server), ms, server.instead.sumThenReset());
     }
   }
 

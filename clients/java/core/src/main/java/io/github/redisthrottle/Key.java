@@ -7,7 +7,16 @@ import java.util.Objects;
 /** A key of a call, with its limits, or with slots if it is leased. */
 record Key(String name, List<Limit> limits, long slots, Duration ttl, boolean leased) {
   Key {
-    Objects.requireNonNull(name, "key");
+    text(name, "key");
+  }
+
+  /** Returns a text if it is one. {@code what} is the argument that an error is about, which does not hold it. */
+  static String text(String text, String what) {
+    Objects.requireNonNull(text, what);
+    if (text.codePoints().anyMatch(point -> point >= Character.MIN_SURROGATE && point <= Character.MAX_SURROGATE)) {
+      throw new IllegalArgumentException(what + ": it has half of a surrogate pair, and all such texts would be one in UTF-8");
+    }
+    return text;
   }
 
   static Key of(String name, List<Limit> limits) {

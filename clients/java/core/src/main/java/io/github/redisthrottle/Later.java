@@ -116,7 +116,7 @@ final class Later {
         owed.add(one);
       }
     } else {
-      LOG.log(Level.ERROR, "mistake: a {0} was given up: {1}", one.call.verb().word(), error.getMessage());
+      LOG.log(Level.ERROR, "redis-throttle: mistake: a {0} was given up: {1}", one.call.verb().word(), error.getMessage());
       one.replies = 0;
     }
     schedule();

@@ -4,8 +4,6 @@ import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.Executor;
-import java.util.concurrent.Future;
-import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
 
@@ -36,7 +34,7 @@ public final class Lease implements AutoCloseable {
 
   private final Decider decider;
   private final Later later;
-  private final ScheduledExecutorService scheduler;
+  private final Renewals renewals;
   private final String key;
   private final String id;
   private final long ttlNs;
@@ -48,12 +46,12 @@ public final class Lease implements AutoCloseable {
   private boolean forever;
   private long until;
   private long lapses;
-  private Future<?> renewal;
+  private Renewals.Renewal renewal;
 
   private Lease(Limiter limiter, Call call, long ttlNs, long sent, Result result) {
     this.decider = limiter;
     this.later = limiter.later();
-    this.scheduler = limiter.scheduler();
+    this.renewals = limiter.renewals();
     this.key = call.key();
     this.id = call.id();
     this.ttlNs = ttlNs;
@@ -130,7 +128,7 @@ public final class Lease implements AutoCloseable {
   @Override
   public void close() {
     boolean wasLost = isLost();
-    boolean first = !Stages.await(releaseAsync());
+    boolean first = !Stages.await(this::releaseAsync);
     if (wasLost && !first) {
       throw lostError();
     }
@@ -138,7 +136,7 @@ public final class Lease implements AutoCloseable {
 
   /** Gives the slot back. If that meets an outage or an overload, it goes on in the background until the lease lapses. */
   public void release() {
-    Stages.await(releaseAsync());
+    Stages.await(this::releaseAsync);
   }
 
   /** As {@link #release}. Returns whether it was held till now. */
@@ -153,7 +151,7 @@ public final class Lease implements AutoCloseable {
       left = lapses - System.nanoTime();
       until = lapses = System.nanoTime();
       if (renewal != null) {
-        renewal.cancel(false);
+        renewals.cancel(renewal);
       }
     } finally {
       lock.unlock();
@@ -177,10 +175,8 @@ public final class Lease implements AutoCloseable {
     lock.lock();
     try {
       if (!ended) {
-        renewal = scheduler.schedule(this::renew, ns, TimeUnit.NANOSECONDS);
+        renewal = renewals.after(ns, this::renew);
       }
-    } catch (java.util.concurrent.RejectedExecutionException e) {
-      // The limiter is closed: the lease lapses.
     } finally {
       lock.unlock();
     }

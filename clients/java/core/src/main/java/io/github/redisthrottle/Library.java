@@ -56,6 +56,13 @@ final class Library {
     return made;
   }
 
+  /** Returns a call of a script as one of a script that may write, for servers that have no command for others. */
+  static List<String> mayWrite(List<String> script) {
+    List<String> made = new ArrayList<>(script);
+    made.set(0, script.get(0).replace("_RO", ""));
+    return made;
+  }
+
   private static String name(List<String> words) {
     return words.get(0).toLowerCase(Locale.ROOT).replace('.', '_');
   }

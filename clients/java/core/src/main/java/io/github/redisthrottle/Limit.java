@@ -49,6 +49,15 @@ public final class Limit implements Rule, Cloneable {
   private String name = "";
   private String unit = "";
   private List<String> words = List.of();
+  private Id id;
+
+  /**
+   * What tells limits of a key apart.
+   *
+   * @param text the kind and the windows
+   * @param periodNs the period; 0 of a window of the calendar, whose number only a call that names the limit can read
+   */
+  record Id(String text, long periodNs) {}
 
   private Limit(Kind kind, long count, Length period) {
     this.kind = kind;
@@ -68,6 +77,7 @@ public final class Limit implements Rule, Cloneable {
       throw wrong(count + " units in " + period.word() + " are more than 10^9 units per second");
     }
     words = spelled();
+    id = identified();
   }
 
   /**
@@ -237,9 +247,18 @@ public final class Limit implements Rule, Cloneable {
     return period;
   }
 
-  /** Returns what makes limits of a key one on the server: their kind and their windows, but no count. */
-  String identity() {
-    return kind + " " + period.word() + (first ? " FIRST" : "") + (offsetNs == 0 ? "" : " OFFSET " + offsetNs) + (zone.isEmpty() ? "" : " TZ " + zone);
+  /** Returns what makes limits of a key one: their kind and their windows, but no count. */
+  Id id() {
+    return id;
+  }
+
+  private Id identified() {
+    String calendar = kind == Kind.FIXED && !first ? Windows.calendarOf(this) : "";
+    if (!calendar.isEmpty()) {
+      return new Id("FIXED " + calendar, 0);
+    }
+    long ns = period.shortestNs();
+    return new Id((first ? "FIRST" : kind.name()) + " " + ns, ns);
   }
 
   boolean isFirst() {
@@ -306,6 +325,7 @@ public final class Limit implements Rule, Cloneable {
     change.accept(copy);
     copy.check();
     copy.words = copy.spelled();
+    copy.id = copy.identified();
     return copy;
   }
 

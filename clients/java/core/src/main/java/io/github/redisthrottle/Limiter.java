@@ -27,11 +27,13 @@ public final class Limiter implements Decider, AutoCloseable {
   private final Decider decider;
   private final Background background;
   private final Later later;
+  private final Renewals renewals;
 
   private Limiter(Decider decider, Background background) {
     this.decider = Objects.requireNonNull(decider, "decider");
     this.background = background;
     this.later = new Later(decider, background.scheduler());
+    this.renewals = new Renewals(background.scheduler());
   }
 
   /** Returns a limiter on a client, with a {@link Guard}. Closing it closes the connection. */
@@ -66,7 +68,7 @@ public final class Limiter implements Decider, AutoCloseable {
 
   /** Decides any call, and waits for the result. */
   public Result ask(Call call) {
-    return Stages.await(decide(call));
+    return Stages.await(() -> decide(call));
   }
 
   /** Takes a unit of all limits of a key, or none (CL.LIMIT). */
@@ -96,12 +98,21 @@ public final class Limiter implements Decider, AutoCloseable {
 
   /**
    * Blocks until there is a unit, and takes it, in order of arrival (CL.WAIT). It is not called wait, which every object has. With a
-   * longest wait, a group or a priority it is {@code ask(Call.waitFor(...).maxWait(...)).orThrow()}.
+   * group or a priority it is {@code ask(Call.waitFor(...).group(...)).orThrow()}.
    *
    * @throws LimitedException if it never can succeed
    */
   public Result.Allowed waitFor(String key, Limit... limits) {
     return ask(Call.waitFor(key, limits)).orThrow();
+  }
+
+  /**
+   * As {@link #waitFor(String, Limit...)}, for so long at most, which is more than none. If there will be no unit in time it fails at once.
+   *
+   * @throws LimitedException if there is no unit in time
+   */
+  public Result.Allowed waitFor(String key, Duration maxWait, Limit... limits) {
+    return ask(Call.waitFor(key, limits).maxWait(maxWait)).orThrow();
   }
 
   /** Returns so many units to all limits, never above full (CL.REFUND). Returns how many the tightest of them got. */
@@ -142,7 +153,7 @@ public final class Limiter implements Decider, AutoCloseable {
 
   /** As {@link #lease(String, Slots)}, with the options of a {@link Call#lease}. Without an id it gets one. */
   public Lease lease(Call call) {
-    return Stages.await(async().lease(call));
+    return Stages.await(() -> async().lease(call));
   }
 
   /**
@@ -156,7 +167,7 @@ public final class Limiter implements Decider, AutoCloseable {
 
   /** As {@link #admit(Keys)}, with the options of a {@link Call#limitAll}. Without an id it gets one. */
   public Admission admit(Call call) {
-    return Stages.await(async().admit(call));
+    return Stages.await(() -> async().admit(call));
   }
 
   /**
@@ -189,8 +200,8 @@ public final class Limiter implements Decider, AutoCloseable {
     return later;
   }
 
-  ScheduledExecutorService scheduler() {
-    return background.scheduler();
+  Renewals renewals() {
+    return renewals;
   }
 
   static Call named(Call call) {

@@ -17,7 +17,7 @@ final class LocalLimits {
   private final ReentrantLock lock = new ReentrantLock();
   private final int processes;
   private final boolean neverMore;
-  private final Map<String, Engine.Kept> kept;
+  private final Map<String, Held> kept;
   private final Engine engine;
 
   private LocalLimits(int processes, boolean neverMore, int keys) {

@@ -1,13 +1,10 @@
 package io.github.redisthrottle;
 
-import io.github.redisthrottle.connection.Command;
 import io.github.redisthrottle.connection.Connection;
 import io.github.redisthrottle.connection.ErrorReply;
 import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
-import java.util.concurrent.Executor;
-import java.util.concurrent.TimeUnit;
 
 /**
  * Sends calls to Redis or Valkey over a client. It decides nothing itself. A server without the module is called by functions of the library
@@ -81,7 +78,7 @@ public final class Remote implements Decider, AutoCloseable {
     result.whenComplete((value, error) -> left.complete(null));
     Stages.copy(
         Stages.chain(
-            doors.sendWaiting(Words.of(call), call.key(), left),
+            doors.sendWaiting(Words.of(call), call.key(), left, Duration.ofMillis(patienceMs)),
             answer -> {
               if (doors.lacksModule(answer)) {
                 CompletionStage<Result> polled = Polling.of(this, call, pollNs);
@@ -95,7 +92,6 @@ public final class Remote implements Decider, AutoCloseable {
               return CompletableFuture.completedFuture(read);
             }),
         result);
-    watch(call, result);
     return result;
   }
 
@@ -106,27 +102,6 @@ public final class Remote implements Decider, AutoCloseable {
     } else if (result.granted() > 0) {
       decide(Call.one(Call.Verb.REFUND, call.keys().get(0)).cost(call.cost()));
     }
-  }
-
-  /** Asks the server for a sign of life while a call waits. Any reply is one, and so is a process that is busy. */
-  private void watch(Call call, CompletableFuture<Result> waiting) {
-    Executor later = CompletableFuture.delayedExecutor(patienceMs, TimeUnit.MILLISECONDS);
-    later.execute(
-        () -> {
-          if (waiting.isDone()) {
-            return;
-          }
-          connection
-              .send(Command.ping(call.key()))
-              .whenComplete(
-                  (reply, error) -> {
-                    if (Errors.unwrapped(error) instanceof OutageException outage) {
-                      waiting.completeExceptionally(outage);
-                    } else {
-                      watch(call, waiting);
-                    }
-                  });
-        });
   }
 
   private static Result read(Call call, Object reply) {

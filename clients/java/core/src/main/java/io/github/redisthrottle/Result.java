@@ -1,5 +1,6 @@
 package io.github.redisthrottle;
 
+import io.github.redisthrottle.connection.Handover;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
@@ -153,7 +154,7 @@ public abstract sealed class Result permits Result.Allowed, Result.Denied {
    * @throws CallInterruptedException if the thread is interrupted, which keeps its interrupted status
    */
   public void untilRetry() {
-    Stages.await(untilRetryAsync());
+    Stages.await(this::untilRetryAsync);
   }
 
   /** As {@link #untilRetry}, without blocking. Cancelling its future ends the wait. */
@@ -162,7 +163,7 @@ public abstract sealed class Result permits Result.Allowed, Result.Denied {
       return CompletableFuture.failedFuture(new LimitedException(denied));
     }
     CompletableFuture<Void> over = new CompletableFuture<>();
-    return over.completeOnTimeout(null, state.limited() ? state.retryAfterMs() : 0, TimeUnit.MILLISECONDS);
+    return Handover.of(over.completeOnTimeout(null, state.limited() ? state.retryAfterMs() : 0, TimeUnit.MILLISECONDS));
   }
 
   @Override

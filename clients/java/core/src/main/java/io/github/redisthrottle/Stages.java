@@ -1,10 +1,12 @@
 package io.github.redisthrottle;
 
+import io.github.redisthrottle.connection.Handover;
 import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import java.util.concurrent.CompletionStage;
-import java.util.concurrent.ExecutionException;
 import java.util.function.Function;
+import java.util.function.Supplier;
 
 /** Stages and futures. */
 final class Stages {
@@ -60,20 +62,20 @@ final class Stages {
     future.whenComplete((value, error) -> other.toCompletableFuture().cancel(true));
   }
 
-  /** Waits for a stage. A thread that is interrupted cancels it, and keeps its interrupted status. */
-  static <T> T await(CompletionStage<T> stage) {
-    CompletableFuture<T> future = stage.toCompletableFuture();
-    try {
-      return future.get();
-    } catch (InterruptedException e) {
+  /** Asks something, and waits for it. A thread that is interrupted cancels it, and keeps its interrupted status. */
+  static <T> T await(Supplier<? extends CompletionStage<T>> call) {
+    CompletableFuture<T> future = Handover.await(call);
+    if (!future.isDone()) {
       if (!future.cancel(true) && !future.isCompletedExceptionally() && future.getNow(null) instanceof Result result) {
         result.lost();
       }
-      Thread.currentThread().interrupt();
-      throw new CallInterruptedException("interrupted while waiting for a decision", e);
+      throw new CallInterruptedException("interrupted while waiting for a decision", null);
+    }
+    try {
+      return future.join();
     } catch (CancellationException e) {
       throw new CallInterruptedException("the call was cancelled", e);
-    } catch (ExecutionException e) {
+    } catch (CompletionException e) {
       Throwable cause = Errors.unwrapped(e);
       if (cause instanceof RuntimeException unchecked) {
         throw unchecked;

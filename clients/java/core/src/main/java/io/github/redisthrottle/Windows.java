@@ -8,36 +8,65 @@ import java.time.ZoneOffset;
 import java.time.zone.ZoneOffsetTransition;
 import java.time.zone.ZoneRules;
 
-/** The windows of FIXED limits: multiples of a length since 1970, or days, weeks, months and years by the clocks of a zone. */
+/**
+ * The windows of FIXED limits: multiples of a length since 1970, or days, weeks, months and years by the clocks of a
+ * zone.
+ */
 final class Windows {
   private static final long SECOND = 1_000_000_000;
   private static final long DAY = 86_400 * SECOND;
   private static final long MONDAY = -3; // 1969-12-29, in days since 1970
+  private static final long FIRST = 2; // the number of the window that is counted from: 1970 may lie in one before it
 
   private Windows() {}
 
-  /** From when on, and until when, in ns since 1970. */
-  record Span(long start, long end) {
-    boolean contains(long now) {
-      return start <= now && now < end;
+  /**
+   * A window.
+   *
+   * @param index the number of one of the calendar; the beginning of one that begins with the first unit
+   * @param start from when on, in ns since 1970
+   * @param end until when, unsigned
+   */
+  record Window(long index, long start, long end) {
+    /** Returns the end as an instant, or the last one there is. */
+    long last() {
+      return start > 0 && end < 0 ? Long.MAX_VALUE : end;
     }
   }
 
   /** Returns the window of a limit that an instant lies in. */
-  static Span at(Limit limit, long now) {
+  static Window at(Limit limit, long now) {
     Length length = limit.length();
     long later = limit.offsetNs();
-    if (length.unit() == null && limit.zone().isEmpty()) {
-      long start = Math.floorDiv(now - later, length.ns()) * length.ns() + later;
-      return new Span(start, Saturated.plus(start, length.ns()));
+    String zone = zoneOf(limit);
+    if (length.unit() == null && zone.isEmpty()) {
+      long index = Math.floorDiv(now - later, length.ns());
+      long start = index * length.ns() + later;
+      return new Window(index, start, start + length.ns());
     }
-    ZoneRules rules = (limit.zone().isEmpty() ? ZoneOffset.UTC : ZoneId.of(limit.zone())).getRules();
+    ZoneRules rules = (zone.isEmpty() ? ZoneOffset.UTC : ZoneId.of(zone)).getRules();
     long index = indexOf(length, wall(now - later, rules.getOffset(instant(now))).toLocalDate());
     // Clocks that have been set back show an earlier window again. It is over.
     while (begin(length, index + 1, later, rules) <= now) {
       index++;
     }
-    return new Span(begin(length, index, later, rules), begin(length, index + 1, later, rules));
+    return new Window(index + FIRST, begin(length, index, later, rules), begin(length, index + 1, later, rules));
+  }
+
+  /**
+   * Returns what tells the windows of a limit from others; empty of multiples of a period since 1970, which the period
+   * tells.
+   */
+  static String calendarOf(Limit limit) {
+    String zone = zoneOf(limit);
+    if (limit.length().unit() == null && zone.isEmpty() && limit.offsetNs() == 0) {
+      return "";
+    }
+    return limit.length().word() + " " + limit.offsetNs() + " " + zone;
+  }
+
+  private static String zoneOf(Limit limit) {
+    return limit.zone().equals("UTC") ? "" : limit.zone();
   }
 
   private static long indexOf(Length length, LocalDate date) {

@@ -70,7 +70,7 @@ class BatchedTest {
         Batched batched = Batched.of(asked, LONG.onError(error -> new AssertionError(error).printStackTrace()));
         Map<Result.By, Integer> by = new TreeMap<>();
         for (int i = 0; i < 1000; i++) {
-          Result result = Stages.await(batched.decide(Call.limit(key, limits)));
+          Result result = Stages.await(() -> batched.decide(Call.limit(key, limits)));
           assertTrue(result.allowed());
           assertEquals(1, result.granted());
           assertEquals(100_000 - i - 1, result.remaining());
@@ -84,7 +84,7 @@ class BatchedTest {
         assertNotEquals(99_000, behind.peek(key, all).remaining());
         batched.close();
         assertEquals(99_000, behind.peek(key, all).remaining());
-        assertEquals(Result.By.SERVER, Stages.await(batched.decide(Call.limit(key, limits))).by(), "closed, it hands calls on");
+        assertEquals(Result.By.SERVER, Stages.await(() -> batched.decide(Call.limit(key, limits))).by(), "closed, it hands calls on");
       }
     }
   }

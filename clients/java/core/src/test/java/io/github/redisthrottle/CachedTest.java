@@ -31,7 +31,7 @@ class CachedTest {
           now::get);
 
   private Result ask(String key) {
-    return Stages.await(cached.decide(Call.limit(key, LIMIT)));
+    return Stages.await(() -> cached.decide(Call.limit(key, LIMIT)));
   }
 
   private void pass(long ms) {
@@ -72,9 +72,9 @@ class CachedTest {
   @Test
   void otherCallsAndOtherOptionsGoToTheServer() {
     ask("a");
-    Stages.await(cached.decide(Call.limit("a", LIMIT).cost(2)));
-    Stages.await(cached.decide(Call.limit("a", LIMIT).charge(Charge.STRICT)));
-    Stages.await(cached.decide(Call.limit("a", LIMIT).ban(Duration.ofHours(1))));
+    Stages.await(() -> cached.decide(Call.limit("a", LIMIT).cost(2)));
+    Stages.await(() -> cached.decide(Call.limit("a", LIMIT).charge(Charge.STRICT)));
+    Stages.await(() -> cached.decide(Call.limit("a", LIMIT).ban(Duration.ofHours(1))));
     assertEquals(4, asked);
   }
 
@@ -82,7 +82,7 @@ class CachedTest {
   void aRefundForgetsItsKey() {
     ask("a");
     ask("b");
-    Stages.await(cached.decide(Call.refund("a", LIMIT)));
+    Stages.await(() -> cached.decide(Call.refund("a", LIMIT)));
     pass(1);
     assertEquals(Result.By.SERVER, ask("a").by());
     assertEquals(Result.By.CACHE, ask("b").by());

@@ -8,6 +8,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 import io.github.redisthrottle.connection.Connection;
+import io.github.redisthrottle.connection.ErrorReply;
 import io.github.redisthrottle.jedis.JedisConnection;
 import io.github.redisthrottle.lettuce.LettuceConnection;
 import io.github.redisthrottle.testing.Server;
@@ -21,6 +22,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Set;
 import java.util.function.Function;
 import java.util.logging.Handler;
 import java.util.logging.LogRecord;
@@ -67,6 +69,24 @@ class DoorsTest {
     return tests.stream();
   }
 
+  /** Runs spec/clients/missing.json: which answers mean that a command is not there. */
+  @TestFactory
+  Stream<DynamicTest> answersSayWhetherTheCommandIsThere() throws IOException {
+    JsonNode table = new ObjectMapper().readTree(Server.ROOT.resolve("spec/clients/missing.json").toFile());
+    Set<String> there = Set.of("mistake", "outage", "load", "again", "EVAL");
+    List<DynamicTest> tests = new ArrayList<>();
+    for (JsonNode one : table.get("cases")) {
+      ErrorReply reply = new ErrorReply(one.get("reply").asText());
+      boolean isThere = there.contains(one.get("leads_to").asText()) || one.has("asks_again_ms");
+      String right = reply.text().startsWith("NOPERM") ? one.path("lacks").asText("") : "";
+      tests.add(DynamicTest.dynamicTest(one.get("from").asText() + ": " + reply.text(), () -> {
+        assertEquals(!isThere, Missing.is(reply));
+        assertEquals(right, Missing.right(reply).orElse(""));
+      }));
+    }
+    return tests.stream();
+  }
+
   @Test
   void theLibraryOfSomebodyElseIsLeftAlone() {
     try (Jedis jedis = plain.client()) {
@@ -97,19 +117,19 @@ class DoorsTest {
 
   @Test
   void aServerThatIsSentScriptsIsAskedAgainLater() {
-    Duration before = Doors.scriptsLast;
+    Duration before = Doors.doorsLast;
+    Doors.doorsLast = Duration.ZERO;
     try (Jedis jedis = plain.client()) {
       prepare(jedis, new ObjectMapper().createObjectNode().set("acl", new ObjectMapper().createArrayNode().add("-function")));
       URI uri = URI.create("redis://app:app@127.0.0.1:" + plain.port);
       try (Limiter limiter = Limiter.over(Remote.over(JedisConnection.of(uri, Duration.ofSeconds(30)), Commands.AUTO))) {
         assertEquals(4, limiter.limit("k", QUOTA).remaining());
         run(jedis, "ACL", "SETUSER", "app", "+@all");
-        Doors.scriptsLast = Duration.ZERO;
         assertEquals(3, limiter.limit("k", QUOTA).remaining());
       }
       assertEquals(Library.VERSION, jedis.fcallReadonly("cl_version", List.of(), List.of()));
     } finally {
-      Doors.scriptsLast = before;
+      Doors.doorsLast = before;
     }
   }
 
@@ -177,7 +197,8 @@ class DoorsTest {
       try (Limiter limiter = Limiter.over(Remote.over(JedisConnection.of(uri, Duration.ofSeconds(30)), Commands.valueOf(one.get("commands").asText().toUpperCase(Locale.ROOT))))) {
         String door = one.get("door").asText();
         if (door.equals("none")) {
-          assertThrows(MistakeException.class, () -> limiter.limit("k", QUOTA));
+          MistakeException mistake = assertThrows(MistakeException.class, () -> limiter.limit("k", QUOTA));
+          assertTrue(mistake.getMessage().contains(one.path("says").asText()), mistake::getMessage);
           return;
         }
         assertEquals(4, limiter.limit("k", QUOTA).remaining());

@@ -1,6 +1,7 @@
 package io.github.redisthrottle;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -16,6 +17,8 @@ import io.lettuce.core.cluster.RedisClusterClient;
 import java.time.Duration;
 import java.util.HashSet;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -35,7 +38,7 @@ class FailoverTest {
   private static boolean decided(Limiter limiter, String key) {
     try {
       return limiter.limit(key, QUOTA).allowed();
-    } catch (OutageException e) {
+    } catch (OutageException | OverloadException e) {
       return false;
     }
   }
@@ -53,6 +56,8 @@ class FailoverTest {
       }
       assertEquals(3, names.size());
       assertTrue(limiter.limitAll(Keys.of("{t}:1", QUOTA).and("{t}:2", QUOTA)).allowed());
+      MistakeException apart = assertThrows(MistakeException.class, () -> limiter.limitAll(Keys.of("a", QUOTA).and("b", QUOTA)));
+      assertTrue(apart.getMessage().contains("need the same hash tag, such as {42}:requests"), apart.getMessage());
       Limit window = Limit.window(1, Duration.ofSeconds(2));
       limiter.waitFor("w", window);
       assertTrue(limiter.waitFor("w", window).waited().toMillis() > 0);
@@ -62,6 +67,31 @@ class FailoverTest {
       owner.kill();
       Server.await("the replica decides", () -> decided(limiter, "a"));
       Server.await("the others decide as before", () -> decided(limiter, "b"));
+    }
+  }
+
+  /** One that hangs still takes connections, and answers nothing. Until it is awake it stays in the way of nobody. */
+  @ParameterizedTest
+  @EnumSource
+  void aMasterThatHangsIsLeftForItsReplica(Clients client) {
+    try (Cluster cluster = new Cluster();
+        Opened opened = Opened.of(client, cluster);
+        Limiter limiter = Limiter.over(opened.connection())) {
+      Server owner = cluster.owner("a");
+      cluster.addReplica(owner);
+      assertTrue(decided(limiter, "a") && decided(limiter, "b"));
+      Lease lease = limiter.lease("{a}:jobs", Slots.of(1, Duration.ofMinutes(2)));
+      Server.await("the lease lasts for its ttl", () -> owner.ttlMs("{a}:jobs") > 60_000);
+      try (Jedis jedis = owner.client()) {
+        jedis.set("{a}:last", "1");
+        assertEquals(1, jedis.waitReplicas(1, 30_000));
+      }
+      owner.pause();
+      Server.await("the replica decides", () -> decided(limiter, "a"));
+      Server.await("the others decide as before", () -> decided(limiter, "b"));
+      assertFalse(lease.isLost());
+      lease.close();
+      limiter.lease("{a}:jobs", Slots.of(1, Duration.ofMinutes(2))).close();
     }
   }
 
@@ -143,7 +173,30 @@ class FailoverTest {
         Limiter limiter = Limiter.over(opened.connection())) {
       assertEquals(999, limiter.limit("k", QUOTA).remaining());
       watched.master.kill();
+      watched.awaitFailover();
       Server.await("the replica decides", () -> decided(limiter, "k"));
+    }
+  }
+
+  /** The new master answers by then, which says nothing about the old one. */
+  @ParameterizedTest
+  @EnumSource
+  void nobodyWaitsForAMasterThatHangsOnceAnotherOneAnswers(Clients client) {
+    Limit hourly = Limit.window(1, Duration.ofHours(1));
+    try (Watched watched = new Watched();
+        Opened opened = Opened.of(client, watched);
+        Limiter limiter = Limiter.over(Remote.over(opened.connection(), Commands.AUTO, Duration.ofSeconds(4)));
+        Jedis jedis = watched.master.client()) {
+      Server.await("it is warm", () -> decided(limiter, "k"));
+      limiter.limit("w", hourly);
+      CompletableFuture<Result.Allowed> waits = limiter.async().waitFor("w", hourly).toCompletableFuture();
+      Server.await("it waits", () -> jedis.info("clients").contains("blocked_clients:1\r"));
+      watched.master.pause();
+      watched.awaitFailover();
+      Server.await("the replica decides", () -> decided(limiter, "k"));
+      Server.await("the wait ends", waits::isDone);
+      assertTrue(Errors.unwrapped(assertThrows(CompletionException.class, waits::join)) instanceof OutageException);
+      assertTrue(decided(limiter, "k"));
     }
   }
 

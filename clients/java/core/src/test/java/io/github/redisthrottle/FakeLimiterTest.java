@@ -5,6 +5,7 @@ import static io.github.redisthrottle.Limit.rate;
 import static io.github.redisthrottle.Limit.window;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -174,5 +175,17 @@ class FakeLimiterTest {
     Thread.currentThread().interrupt();
     assertThrows(CallInterruptedException.class, hours::untilRetry);
     assertTrue(Thread.interrupted());
+  }
+
+  @Test
+  void aKeyIsOfOneKind() {
+    Call lease = Call.lease("k", Slots.of(1, Duration.ofMinutes(1)));
+    limiter.decide(lease.id("a"));
+    assertThrows(MistakeException.class, () -> limiter.limit("k", PER_HOUR));
+    CompletableFuture<Result> line = fake.decide(lease.id("b").maxWait(Duration.ofHours(1))).toCompletableFuture();
+    CompletableFuture<Result> wrong = fake.decide(Call.waitFor("k", fixed(1, Duration.ofSeconds(1)))).toCompletableFuture();
+    fake.advance(Duration.ofMinutes(1));
+    assertTrue(line.join().allowed());
+    assertInstanceOf(MistakeException.class, assertThrows(CompletionException.class, wrong::join).getCause());
   }
 }

@@ -159,6 +159,30 @@ class LimiterTest {
     }
   }
 
+  /** A server on which as many callers wait as may answers at once. It is a denial, and nobody asks again. */
+  @ParameterizedTest
+  @EnumSource
+  void aCallThatAFullLineTurnsAwayIsDenied(Clients client) {
+    Slots one = Slots.of(1, HOUR);
+    try (Limiter limiter = limiter(client);
+        Jedis jedis = server.client();
+        Lease held = limiter.lease("full", one)) {
+      jedis.configSet("throttle.max-waiting", "1");
+      try {
+        CompletableFuture<Lease> waits = limiter.async().lease(Call.lease("full", one).maxWait(HOUR)).toCompletableFuture();
+        Server.await("somebody waits", () -> jedis.info("throttle").contains("throttle_leases_waiting:1\r"));
+        assertThrows(LimitedException.class, () -> limiter.lease(Call.lease("full", one).maxWait(HOUR)));
+        limiter.limit("window", window(1, Duration.ofDays(1)));
+        Result denied = limiter.ask(Call.waitFor("window", window(1, Duration.ofDays(1))).maxWait(HOUR));
+        assertTrue(denied instanceof Result.Denied && denied.retryAfter().isPresent());
+        held.release();
+        waits.join().close();
+      } finally {
+        jedis.configSet("throttle.max-waiting", "-1");
+      }
+    }
+  }
+
   @ParameterizedTest
   @EnumSource
   void aLeaseIsRenewedUntilItIsLost(Clients client) {

@@ -36,7 +36,7 @@ class OutageTest {
   private static boolean decided(Limiter limiter) {
     try {
       return limiter.limit("k", QUOTA).allowed();
-    } catch (OutageException e) {
+    } catch (OutageException | OverloadException e) {
       return false;
     }
   }

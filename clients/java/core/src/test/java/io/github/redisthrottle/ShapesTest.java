@@ -72,4 +72,33 @@ class ShapesTest {
     assertEquals(Optional.empty(), semaphore.tryAcquire());
     semaphore.release(next);
   }
+
+  @Test
+  void aPermitIsGivenBackByAnotherProcess() {
+    Slots one = Slots.of(1, Duration.ofMinutes(1));
+    String id = NamedSemaphore.of(limiter, "handed over", one).acquire();
+    try (Limiter other = Limiter.over(Remote.over(Clients.LETTUCE.patient(server.port)))) {
+      NamedSemaphore there = NamedSemaphore.of(other, "handed over", one);
+      assertFalse(there.release("nobody's"));
+      assertTrue(there.release(id));
+      assertFalse(there.release(id));
+      assertTrue(there.tryAcquire().isPresent());
+    }
+  }
+
+  @Test
+  void aWaitIsBoundedAndNotNegative() {
+    Limit hourly = Limit.rate(1, Duration.ofHours(1));
+    for (Limiter each : new Limiter[] {limiter, new FakeLimiter().limiter()}) {
+      assertTrue(each.waitFor("bounded", Duration.ofSeconds(10), hourly).allowed());
+      assertThrows(LimitedException.class, () -> each.waitFor("bounded", Duration.ofSeconds(1), hourly));
+      Duration negative = Duration.ofMillis(-5);
+      assertThrows(IllegalArgumentException.class, () -> each.waitFor("negative", negative, hourly));
+      assertThrows(IllegalArgumentException.class, () -> each.async().waitFor("negative", negative, hourly));
+      assertThrows(IllegalArgumentException.class, () -> each.ask(Call.limit("negative", hourly).maxWait(negative)));
+      assertThrows(IllegalArgumentException.class, () -> each.lease("negative", Slots.of(1, Duration.ofMinutes(1)), negative));
+      assertThrows(IllegalArgumentException.class, () -> NamedRateLimiter.of(each, "negative", hourly).tryAcquire(1, negative));
+      assertThrows(IllegalArgumentException.class, () -> NamedSemaphore.of(each, "negative", Slots.of(1, Duration.ofMinutes(1))).tryAcquire(negative));
+    }
+  }
 }

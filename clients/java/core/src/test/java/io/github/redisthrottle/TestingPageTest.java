@@ -83,7 +83,7 @@ class TestingPageTest {
   @Test
   void thePageHasTheseClasses() throws IOException {
     String source = Files.readString(Server.ROOT.resolve("clients/java/core/src/test/java/io/github/redisthrottle/TestingPageTest.java"));
-    Matcher example = Pattern.compile("```java\\n(.*?)```", Pattern.DOTALL).matcher(Files.readString(Server.ROOT.resolve("docs/testing.md")));
+    Matcher example = Pattern.compile("```java\\n(@ExtendWith.*?)```", Pattern.DOTALL).matcher(Files.readString(Server.ROOT.resolve("docs/testing.md")));
     int examples = 0;
     for (; example.find(); examples++) {
       assertTrue(source.contains(example.group(1).replaceAll("(?m)^(?=.)", "  ")), example.group(1));

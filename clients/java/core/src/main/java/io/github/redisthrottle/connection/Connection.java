@@ -1,6 +1,8 @@
 package io.github.redisthrottle.connection;
 
+import java.time.Duration;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 
 /**
@@ -24,6 +26,19 @@ public interface Connection extends AutoCloseable {
    *     answered at that moment, which may be that the turn has come, so that it can be given back
    */
   CompletionStage<Object> sendWaiting(Command command, CompletionStage<Void> left);
+
+  /**
+   * As {@link #sendWaiting(Command, CompletionStage)}. The stage completes with an {@link io.github.redisthrottle.OutageException} when the
+   * server where the caller waits gives no sign of life for so long. Here it is asked as {@link #send} does: a connection whose address may
+   * lead to another server meanwhile has to ask the one where the caller waits.
+   *
+   * @param patience how long the server may say nothing: 1 ms or more
+   */
+  default CompletionStage<Object> sendWaiting(Command command, CompletionStage<Void> left, Duration patience) {
+    CompletableFuture<Object> reply = sendWaiting(command, left).toCompletableFuture();
+    Pulse.watch(reply, patience, () -> send(Command.ping(command.key())));
+    return reply;
+  }
 
   /**
    * Sends commands in one transaction, over a connection that nobody else uses meanwhile, to the server that has the key of the first one.

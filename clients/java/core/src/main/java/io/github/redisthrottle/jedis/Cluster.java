@@ -19,16 +19,18 @@ final class Cluster {
 
   /** Takes a connection to the server that has a key; to any server without one. */
   static Taken take(ClusterConnectionProvider cluster, String key, Duration room) {
-    if (key == null) {
-      return new Taken(cluster.getConnection(), null);
-    }
+    return key == null ? new Taken(cluster.getConnection(), null) : Taken.from(poolWith(cluster, key), room);
+  }
+
+  /** Returns the connections to the server that has a key. */
+  static ConnectionPool poolWith(ClusterConnectionProvider cluster, String key) {
     HostAndPort node = cluster.getNode(JedisClusterCRC16.getSlot(key));
     ConnectionPool pool = node == null ? null : cluster.getNodes().get(node.toString());
     if (pool == null) {
       refresh(cluster);
       throw new OutageException("the cluster has no server for the slot of the key", null, false);
     }
-    return Taken.from(pool, room);
+    return pool;
   }
 
   /** Asks the cluster who has which slots now. */

@@ -1,34 +1,43 @@
 package io.github.redisthrottle.jedis;
 
+import io.github.redisthrottle.OverloadException;
+import io.github.redisthrottle.ThrottleException;
 import io.github.redisthrottle.connection.Command;
 import io.github.redisthrottle.connection.ErrorReply;
+import io.github.redisthrottle.connection.Pulse;
+import io.github.redisthrottle.connection.Together;
 import java.net.URI;
-import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
-import java.util.Arrays;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executor;
-import redis.clients.jedis.CommandArguments;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Consumer;
+import java.util.function.Supplier;
 import redis.clients.jedis.Connection;
+import redis.clients.jedis.ConnectionPool;
 import redis.clients.jedis.ConnectionPoolConfig;
 import redis.clients.jedis.DefaultJedisClientConfig;
 import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.JedisClientConfig;
 import redis.clients.jedis.exceptions.JedisAskDataException;
 import redis.clients.jedis.exceptions.JedisConnectionException;
-import redis.clients.jedis.exceptions.JedisDataException;
+import redis.clients.jedis.exceptions.JedisException;
 import redis.clients.jedis.exceptions.JedisMovedDataException;
 import redis.clients.jedis.exceptions.JedisRedirectionException;
 import redis.clients.jedis.providers.ClusterConnectionProvider;
 import redis.clients.jedis.providers.ConnectionProvider;
 import redis.clients.jedis.providers.PooledConnectionProvider;
+import redis.clients.jedis.util.JedisClusterCRC16;
 import redis.clients.jedis.util.JedisURIHelper;
 import redis.clients.jedis.util.Pool;
-import redis.clients.jedis.util.SafeEncoder;
 
 /**
  * Calls over Jedis 5 and later. It takes a connection of a {@link ConnectionProvider} for each call, and sends a call once: the
@@ -39,19 +48,33 @@ import redis.clients.jedis.util.SafeEncoder;
  * }</pre>
  *
  * <p>Jedis blocks, so a call runs in the thread of its caller, also one that is asynchronous, unless you give an executor. A call that
- * waits for its turn holds a connection of the provider meanwhile, in a thread of its own.
+ * waits for its turn has a connection of its own meanwhile, opened as those of the pool, in a thread of its own: 1,000 at most. A
+ * {@code SentineledConnectionProvider} does not say how to open one, so there it holds one of the provider's.
  */
 public final class JedisConnection implements io.github.redisthrottle.connection.Connection {
   private static final Duration TIMEOUT = Duration.ofMillis(200);
   private static final Duration ROOM = Duration.ofSeconds(1);
   private static final int REDIRECTS = 5;
+  private static final int WAITERS = 1000;
+  private static final long MOST_NS = TimeUnit.SECONDS.toNanos(5); // connecting, in a process that is busy
 
   private final ConnectionProvider provider;
   private final Pool<Connection> pool;
   private final Executor executor;
   private final Runnable close;
+  private final String name; // what errors call the only server; empty if it is not known, or not the only one
+  private final Pulse.Place only; // where that one is; null without it
+  private final Map<Object, Long> heard = new ConcurrentHashMap<>(); // when a server has answered, by its pool
+  private final Map<Object, Pulse.Place> places = new ConcurrentHashMap<>(); // where a server was, by its pool
+  private final AtomicInteger waiting = new AtomicInteger();
+  private final Consumer<List<Together.Sent>> sender = this::sendTogether;
 
-  private JedisConnection(ConnectionProvider provider, Pool<Connection> pool, Executor executor, Runnable close) {
+  /** A caller in line; {@code patience} is null if somebody else watches the server. */
+  private record Waiting(CompletableFuture<Object> reply, CompletionStage<Void> left, Duration patience) {}
+
+  private JedisConnection(Pulse.Place only, ConnectionProvider provider, Pool<Connection> pool, Executor executor, Runnable close) {
+    this.only = only;
+    this.name = only == null ? "" : only.address().getHostString() + ":" + only.address().getPort() + (only.tls() ? " by TLS" : "");
     this.provider = provider;
     this.pool = pool;
     this.executor = executor;
@@ -86,7 +109,8 @@ public final class JedisConnection implements io.github.redisthrottle.connection
     pool.setMaxTotal(16);
     pool.setMaxIdle(16);
     PooledConnectionProvider provider = new PooledConnectionProvider(new HostAndPort(uri.getHost(), uri.getPort()), config, pool);
-    return new JedisConnection(provider, provider.getPool(), Runnable::run, provider::close);
+    Pulse.Place only = Peer.at(provider.getConnectionMap().keySet().iterator().next(), JedisURIHelper.isRedisSSLScheme(uri));
+    return new JedisConnection(only, provider, provider.getPool(), Runnable::run, provider::close);
   }
 
   /**
@@ -94,7 +118,7 @@ public final class JedisConnection implements io.github.redisthrottle.connection
    * Jedis 7. It stays yours to close.
    */
   public static JedisConnection over(Pool<Connection> yours) {
-    return new JedisConnection(null, yours, Runnable::run, () -> {});
+    return new JedisConnection(null, null, yours, Runnable::run, () -> {});
   }
 
   /**
@@ -108,11 +132,16 @@ public final class JedisConnection implements io.github.redisthrottle.connection
   /** As {@link #over(ConnectionProvider)}, in the threads of an executor, so that asynchronous calls never block. */
   public static JedisConnection over(ConnectionProvider yours, Executor executor) {
     Pool<Connection> pool = yours instanceof PooledConnectionProvider pooled ? pooled.getPool() : null;
-    return new JedisConnection(yours, pool, executor, () -> {});
+    Object key = pool == null ? null : yours.getConnectionMap().keySet().iterator().next();
+    return new JedisConnection(Peer.at(key, false), yours, pool, executor, () -> {});
   }
 
   @Override
   public CompletionStage<Object> send(Command command) {
+    CompletableFuture<Object> collected = Together.collect(sender, command);
+    if (collected != null) {
+      return collected;
+    }
     CompletableFuture<Object> reply = new CompletableFuture<>();
     executor.execute(() -> run(command, reply, null));
     return reply;
@@ -120,8 +149,19 @@ public final class JedisConnection implements io.github.redisthrottle.connection
 
   @Override
   public CompletionStage<Object> sendWaiting(Command command, CompletionStage<Void> left) {
+    return sendWaiting(command, left, null);
+  }
+
+  @Override
+  public CompletionStage<Object> sendWaiting(Command command, CompletionStage<Void> left, Duration patience) {
     CompletableFuture<Object> reply = new CompletableFuture<>();
-    Thread thread = new Thread(() -> run(command, reply, left), "throttle-wait");
+    if (waiting.incrementAndGet() > WAITERS) {
+      waiting.decrementAndGet();
+      return CompletableFuture.failedFuture(new OverloadException(command + ": " + WAITERS + " calls of this process wait for their turn", null));
+    }
+    reply.whenComplete((value, error) -> waiting.decrementAndGet());
+    Waiting caller = new Waiting(reply, left, patience);
+    Thread thread = new Thread(() -> run(command, reply, caller), "throttle-wait");
     thread.setDaemon(true);
     thread.start();
     return reply;
@@ -135,23 +175,23 @@ public final class JedisConnection implements io.github.redisthrottle.connection
           try (Taken taken = take(commands.get(0), null)) {
             reply.complete(transaction(taken, commands));
           } catch (RuntimeException e) {
-            reply.completeExceptionally(JedisErrors.translated(commands.get(0).toString(), e));
+            reply.completeExceptionally(translated(commands.get(0), e));
           }
         });
     return reply;
   }
 
-  private static Object transaction(Taken taken, List<Command> commands) {
-    Object refused = once(taken, new Command(List.of("MULTI"), null));
+  private Object transaction(Taken taken, List<Command> commands) {
+    Object refused = timed(taken, new Command(List.of("MULTI"), null));
     if (refused instanceof ErrorReply) {
       return refused;
     }
     refused = null;
     for (Command command : commands) {
-      Object queued = once(taken, command);
+      Object queued = timed(taken, command);
       refused = refused == null && queued instanceof ErrorReply ? queued : refused;
     }
-    Object replies = once(taken, new Command(List.of("EXEC"), null));
+    Object replies = timed(taken, new Command(List.of("EXEC"), null));
     return refused == null ? replies : refused;
   }
 
@@ -172,26 +212,24 @@ public final class JedisConnection implements io.github.redisthrottle.connection
     close.run();
   }
 
-  private void run(Command command, CompletableFuture<Object> reply, CompletionStage<Void> left) {
+  private void run(Command command, CompletableFuture<Object> reply, Waiting waiting) {
     try {
-      reply.complete(exchange(command, left));
+      reply.complete(exchange(command, waiting));
     } catch (RuntimeException e) {
-      if (provider instanceof ClusterConnectionProvider cluster && JedisErrors.isOutage(e)) {
-        Cluster.refresh(cluster);
-      }
-      reply.completeExceptionally(JedisErrors.translated(command.toString(), e));
+      refreshAfter(e);
+      reply.completeExceptionally(translated(command, e));
     }
   }
 
-  private Object exchange(Command command, CompletionStage<Void> left) {
+  private Object exchange(Command command, Waiting waiting) {
     HostAndPort there = null;
     boolean asking = false;
     for (int redirects = REDIRECTS; ; redirects--) {
-      try (Taken taken = take(command, there)) {
+      try (Taken taken = waiting == null ? take(command, there) : takeBeside(command, there)) {
         if (asking) {
-          taken.connection().executeCommand(arguments(new Command(List.of("ASKING"), null)));
+          taken.connection().executeCommand(Wire.arguments(new Command(List.of("ASKING"), null)));
         }
-        return left == null ? once(taken, command) : turn(taken, command, there, left);
+        return waiting == null ? timed(taken, command) : turn(taken, command, there, waiting);
       } catch (JedisRedirectionException e) {
         if (redirects == 0 || !(provider instanceof ClusterConnectionProvider cluster)) {
           return new ErrorReply(String.valueOf(e.getMessage()));
@@ -205,31 +243,67 @@ public final class JedisConnection implements io.github.redisthrottle.connection
     }
   }
 
-  private static Object once(Taken taken, Command command) {
+  private Object timed(Taken taken, Command command) {
+    return timed(taken, command, () -> Wire.once(taken, command));
+  }
+
+  /**
+   * Sends something. A reply that is late while others come, or while the server gives a sign of life, is an overload: this process is busy, or
+   * the server.
+   */
+  private <T> T timed(Taken taken, Command command, Supplier<T> exchange) {
+    Object server = taken.pool() == null ? this : taken.pool();
+    long sent = System.nanoTime();
     try {
-      return plain(taken.connection().executeCommand(arguments(command)));
-    } catch (JedisRedirectionException e) {
-      throw e;
-    } catch (JedisDataException e) {
-      return new ErrorReply(String.valueOf(e.getMessage()));
+      T reply = exchange.get();
+      heard.put(server, System.nanoTime());
+      if (!places.containsKey(server)) {
+        note(server, taken);
+      }
+      return reply;
     } catch (JedisConnectionException e) {
+      if (!JedisErrors.isTimeout(e)) {
+        throw e;
+      }
+      if (heard.getOrDefault(server, sent) - sent > 0) {
+        throw new OverloadException(command + ": " + name + ": no reply in time, while others came", e, true);
+      }
       taken.failed();
+      note(server, taken);
+      if (isAlive(places.get(server))) {
+        throw new OverloadException(command + ": " + name + ": no reply in time, though the server is alive", e, true);
+      }
       throw e;
     }
+  }
+
+  private void note(Object server, Taken taken) {
+    Pulse.Place place = Peer.of(taken.connection());
+    if (place != null) {
+      places.put(server, place);
+    }
+  }
+
+  /** Asks a server for a sign of life. One whose place is not known has none. */
+  private static boolean isAlive(Pulse.Place place) {
+    return place != null && Pulse.of(place, TIMEOUT).join();
   }
 
   /**
    * Waits for a turn. A caller that has left has the server answer now; where it does not, the connection is closed, which ends the read and
    * loses what is on its way.
    */
-  private Object turn(Taken taken, Command command, HostAndPort there, CompletionStage<Void> left) {
+  private Object turn(Taken taken, Command command, HostAndPort there, Waiting waiting) {
     Connection connection = taken.connection();
-    Object id = once(taken, new Command(List.of("CLIENT", "ID"), null));
+    Object id = timed(taken, new Command(List.of("CLIENT", "ID"), null));
     connection.setTimeoutInfinite();
     Place place = new Place(connection, id instanceof Long number ? number : null);
-    left.whenComplete((value, error) -> leave(place, command, there));
+    waiting.left().whenComplete((value, error) -> leave(place, command, there, waiting));
+    if (waiting.patience() != null) {
+      Pulse.watch(waiting.reply(), waiting.patience(), () -> sign(command, place.where(), waiting.patience()));
+    }
     try {
-      return once(taken, command);
+      return Wire.once(taken, command);
     } finally {
       place.end(); // from here on the connection is for others
       if (!connection.isBroken()) {
@@ -238,54 +312,132 @@ public final class JedisConnection implements io.github.redisthrottle.connection
     }
   }
 
-  private void leave(Place place, Command command, HostAndPort there) {
-    if (!place.isEnded()) {
+  private CompletionStage<?> sign(Command command, Pulse.Place at, Duration patience) {
+    return at == null ? send(Command.ping(command.key())) : Pulse.expect(server(command), at, patience);
+  }
+
+  private void leave(Place place, Command command, HostAndPort there, Waiting waiting) {
+    if (waiting.reply().isDone()) { // by silence
+      place.leave(id -> false);
+    } else if (!place.isEnded()) {
       Thread thread =
           new Thread(
-              () ->
-                  place.leave(
-                      id -> {
-                        try (Taken other = take(command, there)) {
-                          return once(other, new Command(List.of("CLIENT", "UNBLOCK", String.valueOf(id)), null)) instanceof Long;
-                        } catch (RuntimeException e) {
-                          return false;
-                        }
-                      }),
+              () -> {
+                try (Taken other = takeBeside(command, there)) {
+                  // Another server, to which the address leads by now, would hit somebody else with that number.
+                  boolean isThere = Objects.equals(Peer.of(other.connection()), place.where());
+                  place.leave(id -> isThere && unblocks(other, id));
+                } catch (RuntimeException e) {
+                  place.leave(id -> false);
+                }
+              },
               "throttle-leave");
       thread.setDaemon(true);
       thread.start();
     }
   }
 
+  private static boolean unblocks(Taken taken, long id) {
+    try {
+      return Wire.once(taken, new Command(List.of("CLIENT", "UNBLOCK", String.valueOf(id)), null)) instanceof Long;
+    } catch (RuntimeException e) {
+      return false;
+    }
+  }
+
+  /** Sends calls that were collected: those to one server in one round trip. */
+  private void sendTogether(List<Together.Sent> calls) {
+    Map<String, List<Together.Sent>> byServer = new LinkedHashMap<>();
+    calls.forEach(call -> byServer.computeIfAbsent(nodeOf(call.command().key()), server -> new ArrayList<>()).add(call));
+    byServer.values().forEach(some -> executor.execute(() -> pipeline(some)));
+  }
+
+  private void pipeline(List<Together.Sent> calls) {
+    List<Object> replies;
+    try (Taken taken = take(calls.get(0).command(), null)) {
+      replies = timed(taken, calls.get(0).command(), () -> Wire.all(taken, calls.stream().map(Together.Sent::command).toList()));
+    } catch (RuntimeException e) {
+      refreshAfter(e);
+      calls.forEach(call -> call.reply().completeExceptionally(translated(call.command(), e)));
+      return;
+    }
+    for (int i = 0; i < calls.size(); i++) {
+      Together.Sent call = calls.get(i);
+      if (replies.get(i) instanceof JedisRedirectionException) {
+        run(call.command(), call.reply(), null);
+      } else {
+        call.reply().complete(replies.get(i));
+      }
+    }
+  }
+
+  private void refreshAfter(RuntimeException error) {
+    if (provider instanceof ClusterConnectionProvider cluster && JedisErrors.isOutage(error)) {
+      Cluster.refresh(cluster);
+    }
+  }
+
+  private ThrottleException translated(Command command, RuntimeException error) {
+    return JedisErrors.translated(command.toString(), server(command), error);
+  }
+
+  /** Returns what errors call the server that a command goes to; empty if that is not known. */
+  private String server(Command command) {
+    return provider instanceof ClusterConnectionProvider && command.key() != null ? nodeOf(command.key()) : name;
+  }
+
+  /** Opens a connection for a caller that waits, or takes one where a provider does not say how they are opened. */
+  private Taken takeBeside(Command command, HostAndPort there) {
+    Pool<Connection> beside = poolOf(command, there);
+    return beside == null ? take(command, there) : patient(command, there, () -> Taken.beside(beside));
+  }
+
   private Taken take(Command command, HostAndPort there) {
+    return patient(command, there, () -> takeNow(command, there));
+  }
+
+  /** Returns the pool of the server that a command goes to; null where a provider does not tell. */
+  private Pool<Connection> poolOf(Command command, HostAndPort there) {
+    if (provider instanceof ClusterConnectionProvider cluster) {
+      return there != null ? cluster.getNodes().get(there.toString()) : Cluster.poolWith(cluster, command.key());
+    }
+    return pool;
+  }
+
+  /** Takes a connection, again if it is late while the server is alive: then this process is late. Nothing has been sent yet. */
+  private Taken patient(Command command, HostAndPort there, Supplier<Taken> take) {
+    long began = System.nanoTime();
+    while (true) {
+      try {
+        return take.get();
+      } catch (JedisException e) {
+        if (!JedisErrors.isTimeout(e) || !isAlive(placeOf(command, there))) {
+          throw e;
+        }
+        if (System.nanoTime() - began > MOST_NS) {
+          throw new OverloadException(command + ": " + name + ": no connection in time, though the server is alive", e);
+        }
+      }
+    }
+  }
+
+  /** Returns where the server is that a command goes to, as far as that is known. */
+  private Pulse.Place placeOf(Command command, HostAndPort there) {
+    if (!(provider instanceof ClusterConnectionProvider cluster)) {
+      return places.getOrDefault(pool == null ? this : pool, only);
+    }
+    if (there == null && command.key() == null) {
+      return null;
+    }
+    HostAndPort node = there != null ? there : cluster.getNode(JedisClusterCRC16.getSlot(command.key()));
+    ConnectionPool connections = cluster.getNodes().get(String.valueOf(node));
+    return connections == null ? Peer.at(node, false) : places.getOrDefault(connections, Peer.at(node, false));
+  }
+
+  private Taken takeNow(Command command, HostAndPort there) {
     if (provider instanceof ClusterConnectionProvider cluster) {
       return there != null ? new Taken(cluster.getConnection(there), null) : Cluster.take(cluster, command.key(), ROOM);
     }
     return pool != null ? Taken.from(pool, ROOM) : new Taken(provider.getConnection(), null);
-  }
-
-  private static CommandArguments arguments(Command command) {
-    byte[] name = SafeEncoder.encode(command.words().get(0));
-    CommandArguments arguments = new CommandArguments(() -> name);
-    command.words().stream().skip(1).forEach(arguments::add);
-    return arguments;
-  }
-
-  private static Object plain(Object reply) {
-    if (reply instanceof byte[] bytes) {
-      return new String(bytes, StandardCharsets.UTF_8);
-    }
-    if (reply instanceof Map.Entry<?, ?> pair) { // of a map, in RESP3
-      return Arrays.asList(plain(pair.getKey()), plain(pair.getValue()));
-    }
-    if (reply instanceof List<?> list) {
-      List<Object> plain = new ArrayList<>(list.size());
-      list.forEach(each -> plain.add(plain(each)));
-      return plain;
-    }
-    if (reply instanceof JedisDataException error) {
-      return new ErrorReply(String.valueOf(error.getMessage()));
-    }
-    return reply;
   }
 }

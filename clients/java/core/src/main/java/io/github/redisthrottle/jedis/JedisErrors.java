@@ -4,7 +4,11 @@ import io.github.redisthrottle.MistakeException;
 import io.github.redisthrottle.OutageException;
 import io.github.redisthrottle.OverloadException;
 import io.github.redisthrottle.ThrottleException;
+import java.io.IOException;
 import java.net.ConnectException;
+import java.net.SocketTimeoutException;
+import java.net.UnknownHostException;
+import javax.net.ssl.SSLException;
 import redis.clients.jedis.exceptions.JedisClusterOperationException;
 import redis.clients.jedis.exceptions.JedisConnectionException;
 import redis.clients.jedis.exceptions.JedisDataException;
@@ -21,18 +25,19 @@ final class JedisErrors {
         || (error.getCause() != null && error.getCause() != error && isOutage(error.getCause()));
   }
 
-  static ThrottleException translated(String command, RuntimeException error) {
+  /** {@code server} is what errors call it; empty if it is not known. */
+  static ThrottleException translated(String command, String server, RuntimeException error) {
     if (error instanceof ThrottleException made) {
       return made;
     }
-    String text = command + ": " + error.getMessage();
+    String text = command + (server.isEmpty() ? "" : ": " + server) + ": " + reason(error);
     if (error instanceof JedisDataException) { // of the handshake
       boolean later = String.valueOf(error.getMessage()).matches("(?s)LOADING .*|.*max number of clients.*");
       return later ? new OutageException(text, error, false) : new MistakeException(text, error);
     }
     if (isOutage(error)) {
-      boolean refused = has(error, ConnectException.class);
-      return new OutageException(text, error, !refused);
+      boolean unsent = find(error, ConnectException.class) != null || find(error, UnknownHostException.class) != null;
+      return new OutageException(text, error, !unsent);
     }
     if (error instanceof JedisException && text.contains("Could not get a resource")) {
       return new OverloadException(text, error);
@@ -40,17 +45,35 @@ final class JedisErrors {
     return new MistakeException(text, error);
   }
 
-  private static boolean has(Throwable error, Class<? extends Throwable> kind) {
+  static boolean isTimeout(Throwable error) {
+    return find(error, SocketTimeoutException.class) != null;
+  }
+
+  /** Returns why there is no reply. Jedis says only that it has no connection. */
+  private static String reason(RuntimeException error) {
+    if (find(error, UnknownHostException.class) != null) {
+      return "the name was not found";
+    }
+    if (isTimeout(error)) {
+      return "no reply in time";
+    }
+    IOException cause = find(error, SSLException.class);
+    cause = cause == null ? find(error, ConnectException.class) : cause;
+    return cause == null ? String.valueOf(error.getMessage()) : String.valueOf(cause.getMessage());
+  }
+
+  private static <T extends Throwable> T find(Throwable error, Class<T> kind) {
     for (Throwable at = error; at != null; at = at.getCause()) {
       if (kind.isInstance(at)) {
-        return true;
+        return kind.cast(at);
       }
       for (Throwable suppressed : at.getSuppressed()) {
-        if (kind.isInstance(suppressed)) {
-          return true;
+        T found = find(suppressed, kind);
+        if (found != null) {
+          return found;
         }
       }
     }
-    return false;
+    return null;
   }
 }

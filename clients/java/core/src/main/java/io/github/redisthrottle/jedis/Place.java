@@ -1,5 +1,6 @@
 package io.github.redisthrottle.jedis;
 
+import io.github.redisthrottle.connection.Pulse;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
@@ -16,6 +17,7 @@ final class Place {
 
   private final Connection connection;
   private final Long id;
+  private final Pulse.Place where;
   private final ReentrantLock lock = new ReentrantLock();
   private final Condition ends = lock.newCondition();
   private boolean ended;
@@ -24,6 +26,11 @@ final class Place {
   Place(Connection connection, Long id) {
     this.connection = connection;
     this.id = id;
+    this.where = Peer.of(connection);
+  }
+
+  Pulse.Place where() {
+    return where;
   }
 
   boolean isEnded() {

@@ -8,8 +8,23 @@ import redis.clients.jedis.Connection;
 import redis.clients.jedis.exceptions.JedisException;
 import redis.clients.jedis.util.Pool;
 
-/** A connection of a pool, which closing this gives back. */
-record Taken(Connection connection, Pool<Connection> pool) implements AutoCloseable {
+/** A connection of a pool, which closing this gives back, or one beside it, which is closed. */
+record Taken(Connection connection, Pool<Connection> pool, boolean isOwn) implements AutoCloseable {
+  Taken(Connection connection, Pool<Connection> pool) {
+    this(connection, pool, false);
+  }
+
+  /** Opens a connection as those of a pool, beside them: whoever waits for long keeps none from others. */
+  static Taken beside(Pool<Connection> pool) {
+    try {
+      return new Taken(pool.getFactory().makeObject().getObject(), pool, true);
+    } catch (RuntimeException e) {
+      throw e;
+    } catch (Exception e) {
+      throw new JedisException(e);
+    }
+  }
+
   /** Waits for a connection for so long; by itself a pool may wait as long as it takes. */
   static Taken from(Pool<Connection> pool, Duration room) {
     try {
@@ -39,7 +54,9 @@ record Taken(Connection connection, Pool<Connection> pool) implements AutoClosea
 
   @Override
   public void close() {
-    if (pool == null) { // its provider has told it where it belongs
+    if (isOwn) {
+      connection.disconnect();
+    } else if (pool == null) { // its provider has told it where it belongs
       connection.close();
     } else if (connection.isBroken()) {
       pool.returnBrokenResource(connection);

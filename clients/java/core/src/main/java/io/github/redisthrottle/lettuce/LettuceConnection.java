@@ -1,16 +1,13 @@
 package io.github.redisthrottle.lettuce;
 
-import io.github.redisthrottle.OutageException;
 import io.github.redisthrottle.connection.Command;
 import io.github.redisthrottle.connection.Connection;
 import io.github.redisthrottle.connection.ErrorReply;
+import io.github.redisthrottle.connection.Handover;
 import io.lettuce.core.ClientOptions;
 import io.lettuce.core.RedisClient;
-import io.lettuce.core.RedisException;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.cluster.RedisClusterClient;
-import io.lettuce.core.cluster.SlotHash;
-import io.lettuce.core.cluster.models.partitions.RedisClusterNode;
 import io.lettuce.core.resource.ClientResources;
 import java.time.Duration;
 import java.util.List;
@@ -31,25 +28,30 @@ import java.util.function.BiFunction;
 public final class LettuceConnection implements Connection {
   private static final Duration TIMEOUT = Duration.ofMillis(200);
   private static final int REDIRECTS = 5;
+  private static final long CONNECT_MS = 5000;
   private static final Command ASKING = new Command(List.of("ASKING"), null);
 
   private final RedisClient client;
   private final RedisURI uri; // of a cluster: of one of its servers
-  private final RedisClusterClient cluster;
+  private final Topology cluster; // null with one server
   private final Runnable close;
   private final long timeoutMs;
+  private final Addresses addresses = new Addresses();
   private final Node single;
   private final Map<String, Node> nodes = new ConcurrentHashMap<>();
 
   private LettuceConnection(RedisClient client, RedisURI uri, RedisClusterClient cluster, Duration timeout, Runnable close) {
     this.client = client;
     this.uri = uri;
-    this.cluster = cluster;
     this.close = close;
     this.timeoutMs = timeout.toMillis();
-    this.single = cluster != null ? null : new Node(client, uri, timeoutMs);
+    client.addListener(addresses);
+    this.cluster = cluster == null ? null : new Topology(cluster, uri, timeoutMs, found -> node(found.getHost(), found.getPort()));
+    this.single = cluster != null ? null : new Node(client, addresses, uri, timeoutMs);
     if (single != null) {
       single.warmUp();
+    } else {
+      this.cluster.warmUp(Node.WARM_UP_MS);
     }
   }
 
@@ -112,8 +114,10 @@ public final class LettuceConnection implements Connection {
       throw new IllegalArgumentException("timeout: " + timeout + " is shorter than a millisecond");
     }
     RedisClient client = RedisClient.create(resources);
+    // Calls know how long they wait. A connection that is late because this process is serves the next ones.
+    Duration connect = Duration.ofMillis(Math.max(timeout.toMillis(), CONNECT_MS));
     client.setOptions(
-        options.mutate().autoReconnect(false).socketOptions(options.getSocketOptions().mutate().connectTimeout(timeout).build()).build());
+        options.mutate().autoReconnect(false).socketOptions(options.getSocketOptions().mutate().connectTimeout(connect).build()).build());
     return client;
   }
 
@@ -128,21 +132,19 @@ public final class LettuceConnection implements Connection {
   }
 
   @Override
+  public CompletionStage<Object> sendWaiting(Command command, CompletionStage<Void> left, Duration patience) {
+    return follow(command, (node, commands) -> node.sendWatched(left, patience, commands));
+  }
+
+  @Override
   public CompletionStage<Object> sendAtomically(List<Command> commands) {
     return follow(commands.get(0), (node, first) -> node.sendAtomically(commands));
   }
 
   @Override
   public String nodeOf(String key) {
-    if (cluster == null) {
-      return "";
-    }
-    try {
-      RedisClusterNode node = cluster.getPartitions().getPartitionBySlot(SlotHash.getSlot(key));
-      return node == null ? "" : name(node.getUri());
-    } catch (RedisException e) { // of a cluster that is not known
-      return "";
-    }
+    Node node = cluster == null ? null : cluster.owner(key);
+    return node == null ? "" : node.toString();
   }
 
   @Override
@@ -151,15 +153,17 @@ public final class LettuceConnection implements Connection {
   }
 
   private CompletableFuture<Object> follow(Command command, BiFunction<Node, Command[], CompletableFuture<Object>> how) {
-    Node node;
-    try {
-      node = single != null ? single : nodeWith(command.key());
-    } catch (RuntimeException e) {
-      return CompletableFuture.failedFuture(LettuceErrors.translated(command.toString(), e));
-    }
     CompletableFuture<Object> result = new CompletableFuture<>();
-    attempt(command, how, REDIRECTS, node, result, command);
-    return result;
+    CompletableFuture<Node> found = single != null ? CompletableFuture.completedFuture(single) : cluster.nodeWith(command.key());
+    found.whenComplete(
+        (node, error) -> {
+          if (error != null) {
+            result.completeExceptionally(LettuceErrors.translated(command.toString(), LettuceErrors.name(uri), error));
+          } else {
+            attempt(command, how, REDIRECTS, node, result, command);
+          }
+        });
+    return Handover.of(result);
   }
 
   private void attempt(
@@ -178,14 +182,17 @@ public final class LettuceConnection implements Connection {
             result.complete(value);
           } else if (reply == null) {
             if (cluster != null) {
-              cluster.refreshPartitionsAsync();
+              cluster.refresh();
             }
-            result.completeExceptionally(LettuceErrors.translated(command.toString(), error));
+            result.completeExceptionally(LettuceErrors.translated(command.toString(), node.name(), error));
           } else if (cluster != null && left > 0 && (reply.text().startsWith("MOVED ") || reply.text().startsWith("ASK "))) {
-            redirected(command, how, left - 1, reply.text(), result);
+            redirected(command, how, left - 1, node, reply.text(), result);
           } else {
-            if (reply.code().equals("READONLY")) {
-              node.drop(); // a Sentinel may have promoted another one
+            if (reply.isNoMaster()) {
+              node.drop(); // the next connection may lead to another server
+              if (cluster != null) {
+                cluster.refresh();
+              }
             }
             result.complete(reply);
           }
@@ -196,35 +203,28 @@ public final class LettuceConnection implements Connection {
       Command command,
       BiFunction<Node, Command[], CompletableFuture<Object>> how,
       int left,
+      Node by,
       String text,
       CompletableFuture<Object> result) {
     String address = text.substring(text.lastIndexOf(' ') + 1);
     int colon = address.lastIndexOf(':');
-    String host = colon > 0 ? address.substring(0, colon) : cluster.getPartitions().getPartition(0).getUri().getHost();
+    String host = colon > 0 ? address.substring(0, colon) : by.uri().getHost();
     Node node = node(host, Integer.parseInt(address.substring(colon + 1)));
     if (text.startsWith("MOVED ")) {
-      cluster.refreshPartitionsAsync();
+      cluster.moved(command.key(), node);
       attempt(command, how, left, node, result, command);
     } else {
       attempt(command, how, left, node, result, ASKING, command);
     }
   }
 
-  private Node nodeWith(String key) {
-    RedisClusterNode found =
-        key == null ? cluster.getPartitions().getPartition(0) : cluster.getPartitions().getPartitionBySlot(SlotHash.getSlot(key));
-    if (found == null) {
-      cluster.refreshPartitionsAsync();
-      throw new OutageException("the cluster has no server for the slot of the key", null, false);
-    }
-    return node(found.getUri().getHost(), found.getUri().getPort());
-  }
-
   private Node node(String host, int port) {
-    return nodes.computeIfAbsent(host + ":" + port, name -> new Node(client, RedisURI.builder(uri).withHost(host).withPort(port).build(), timeoutMs));
+    return nodes.computeIfAbsent(host + ":" + port, name -> new Node(client, addresses, uriOf(host, port), timeoutMs));
   }
 
-  private static String name(RedisURI uri) {
-    return uri.getHost() + ":" + uri.getPort();
+  /** One that hangs must not keep its handshake open for the minute that Lettuce waits by default. */
+  private RedisURI uriOf(String host, int port) {
+    Duration handshake = Duration.ofMillis(Math.max(timeoutMs, CONNECT_MS));
+    return RedisURI.builder(uri).withHost(host).withPort(port).withTimeout(handshake).build();
   }
 }

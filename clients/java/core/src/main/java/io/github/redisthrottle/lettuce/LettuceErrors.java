@@ -6,8 +6,10 @@ import io.github.redisthrottle.OverloadException;
 import io.github.redisthrottle.ThrottleException;
 import io.github.redisthrottle.connection.ErrorReply;
 import io.lettuce.core.RedisCommandExecutionException;
+import io.lettuce.core.RedisURI;
+import java.net.UnknownHostException;
+import java.util.List;
 import java.util.concurrent.CompletionException;
-import java.util.concurrent.TimeoutException;
 
 /** What Lettuce fails with, told apart. */
 final class LettuceErrors {
@@ -23,23 +25,38 @@ final class LettuceErrors {
     return root(error).contains("RedisHandshakeHandler not registered");
   }
 
-  static ThrottleException translated(String command, Throwable error) {
+  /** Returns the address of a server. */
+  static String address(RedisURI uri) {
+    return uri.getSocket() == null ? uri.getHost() + ":" + uri.getPort() : uri.getSocket();
+  }
+
+  /** Returns what errors call a server, without a user and a password. */
+  static String name(RedisURI uri) {
+    List<RedisURI> sentinels = uri.getSentinels();
+    String name = sentinels.isEmpty() ? address(uri) : uri.getSentinelMasterId() + " of the Sentinel " + address(sentinels.get(0));
+    return uri.isSsl() ? name + " by TLS" : name;
+  }
+
+  static ThrottleException translated(String command, String server, Throwable error) {
     Throwable cause = unwrapped(error);
+    if (cause instanceof OutageException made) {
+      return new OutageException(command + ": " + made.getMessage(), made.getCause(), made.sent());
+    }
+    if (cause instanceof OverloadException made) {
+      return new OverloadException(command + ": " + made.getMessage(), made.getCause(), made.sent());
+    }
     if (cause instanceof ThrottleException made) {
       return made;
     }
-    if (cause instanceof TimeoutException) {
-      return new OutageException(command + ": no reply in time", cause);
-    }
-    String text = command + ": " + root(cause);
+    String text = command + ": " + server + ": " + root(cause);
     if (text.contains("queue size exceeded")) {
       return new OverloadException(text, cause);
     }
     String refused = cause instanceof RedisCommandExecutionException ? null : refused(cause); // of the handshake, such as NOAUTH or LOADING
     if (refused == null) {
-      return new OutageException(text, cause);
+      return new OutageException(text, cause, !text(cause).startsWith("Unable to connect"));
     }
-    text = command + ": " + refused;
+    text = command + ": " + server + ": " + refused;
     return refused.startsWith("LOADING") || refused.contains("max number of clients") ? new OutageException(text, cause, false) : new MistakeException(text, cause);
   }
 
@@ -64,7 +81,11 @@ final class LettuceErrors {
     while (at.getCause() != null) {
       at = at.getCause();
     }
-    return at.getMessage() == null ? at.getClass().getSimpleName() : at.getMessage();
+    return at instanceof UnknownHostException ? "the name was not found" : text(at);
+  }
+
+  private static String text(Throwable error) {
+    return error.getMessage() == null ? error.getClass().getSimpleName() : error.getMessage();
   }
 
   private static Throwable unwrapped(Throwable error) {

@@ -1,19 +1,23 @@
 package io.github.redisthrottle.lettuce;
 
+import io.github.redisthrottle.OutageException;
+import io.github.redisthrottle.OverloadException;
 import io.github.redisthrottle.connection.Command;
 import io.github.redisthrottle.connection.ErrorReply;
+import io.github.redisthrottle.connection.Pulse;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.codec.StringCodec;
-import io.lettuce.core.protocol.AsyncCommand;
-import io.lettuce.core.protocol.CommandArgs;
-import io.lettuce.core.protocol.ProtocolKeyword;
-import java.nio.charset.StandardCharsets;
+import java.net.InetSocketAddress;
+import java.time.Duration;
 import java.util.List;
+import java.util.Objects;
+import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 
@@ -22,73 +26,119 @@ import java.util.function.Consumer;
  * way: the next call connects.
  */
 final class Node {
-  /** The name of a command. */
-  private static final class Word implements ProtocolKeyword {
-    private final String text;
-
-    Word(String text) {
-      this.text = text;
-    }
-
-    @Override
-    public byte[] getBytes() {
-      return text.getBytes(StandardCharsets.UTF_8);
-    }
-
-    @Override
-    public String toString() {
-      return text;
-    }
-  }
-
   // In capitals Lettuce has outputs of its own for them.
   private static final Command MULTI = new Command(List.of("multi"), null);
   private static final Command EXEC = new Command(List.of("exec"), null);
 
-  private static final long WARM_UP_MS = 2000;
+  /** How long one waits for a connection before the first call needs it. */
+  static final long WARM_UP_MS = 2000;
   private static final long UNBLOCK_PAUSE_MS = 20;
   private static final int UNBLOCKS = 100;
   private static final int CONNECTS = 5;
+  private static final long SILENT_NS = TimeUnit.SECONDS.toNanos(5);
+  private static final long LATELY_NS = TimeUnit.SECONDS.toNanos(2);
+  private static final int MOST = 10_000; // calls under way
 
   private final RedisClient client;
   private final RedisURI uri;
   private final long timeoutMs;
-  private final AtomicReference<CompletableFuture<StatefulRedisConnection<String, String>>> shared = new AtomicReference<>();
-  private volatile long heard = System.nanoTime();
+  private final Addresses addresses;
+  private final AtomicReference<CompletableFuture<Link>> shared = new AtomicReference<>();
+  private final AtomicInteger underWay = new AtomicInteger();
 
   /** When the connection that is shared was begun. */
   private volatile long began = System.nanoTime();
 
-  Node(RedisClient client, RedisURI uri, long timeoutMs) {
+  private volatile boolean isSilent;
+  private volatile long silent;
+  private volatile long answered = System.nanoTime();
+
+  Node(RedisClient client, Addresses addresses, RedisURI uri, long timeoutMs) {
     this.client = client;
+    this.addresses = addresses;
     this.uri = uri;
     this.timeoutMs = timeoutMs;
   }
 
+  /** Returns what errors call it. */
+  String name() {
+    return LettuceErrors.name(uri);
+  }
+
+  /** Returns the address, without a user and a password. */
+  @Override
+  public String toString() {
+    return LettuceErrors.address(uri);
+  }
+
+  RedisURI uri() {
+    return uri;
+  }
+
+  /** Returns whether it has just answered a call with nothing. */
+  boolean isSilent() {
+    return isSilent && System.nanoTime() - silent < SILENT_NS;
+  }
+
   /** Sends commands over the connection that is shared, and returns the reply to the last one. */
   CompletableFuture<Object> send(Command... commands) {
-    CompletableFuture<Object> reply = new CompletableFuture<>();
-    CompletableFuture<StatefulRedisConnection<String, String>> connecting = connection();
-    long sent = System.nanoTime();
-    connecting.whenComplete(
-        (connection, error) -> {
-          if (error != null) {
-            reply.completeExceptionally(error);
-          } else if (!reply.isDone()) { // nobody waits for it otherwise
-            dispatch(connection, reply, commands);
+    if (underWay.incrementAndGet() > MOST) {
+      underWay.decrementAndGet();
+      return CompletableFuture.failedFuture(new OverloadException(name() + ": " + MOST + " calls of this process wait for replies", null));
+    }
+    Flight flight = new Flight(name(), timeoutMs, underWay, this::pulse);
+    flight.reply.whenComplete(
+        (value, error) -> {
+          underWay.decrementAndGet();
+          if (error == null) {
+            isSilent = false;
+            answered = System.nanoTime();
+          } else if (!(error instanceof OverloadException || error instanceof CancellationException)) {
+            isSilent = true;
+            silent = System.nanoTime();
           }
         });
-    reply.whenComplete((value, error) -> heard = error == null ? System.nanoTime() : heard);
-    return reply
-        .orTimeout(timeoutMs, TimeUnit.MILLISECONDS)
-        .whenComplete(
-            (value, error) -> {
-              // The network may have lost it. One that is still being made may take longer than a call waits, on a busy machine.
-              boolean isSlow = connecting.isDone() || System.nanoTime() - began > TimeUnit.MILLISECONDS.toNanos(WARM_UP_MS);
-              if (error instanceof java.util.concurrent.TimeoutException && heard - sent < 0 && isSlow) {
-                drop(connecting);
-              }
-            });
+    send(flight, commands);
+    return flight.reply;
+  }
+
+  private void send(Flight flight, Command... commands) {
+    CompletableFuture<Link> connecting = connection();
+    connecting.whenComplete(
+        (link, error) -> {
+          if (error != null) {
+            flight.reply.completeExceptionally(error);
+          } else if (link.takes(flight)) {
+            link.send(flight, commands);
+          } else { // another call has just left it
+            send(flight, commands);
+          }
+        });
+    flight.reply.whenComplete(
+        (value, error) -> {
+          // The network may have lost it. One that is still being made may take longer than a call waits, on a busy machine.
+          boolean isSlow = connecting.isDone() || System.nanoTime() - began > TimeUnit.MILLISECONDS.toNanos(WARM_UP_MS);
+          if ((error instanceof OutageException || flight.isDeaf()) && isSlow) {
+            drop(connecting);
+          }
+        });
+  }
+
+  /** Asks the server that a connection leads to for a sign of life; with null the one that is being connected to. */
+  private CompletableFuture<Boolean> pulse(Link link) {
+    Pulse.Place place = place(link);
+    return place == null
+        ? CompletableFuture.completedFuture(System.nanoTime() - answered < LATELY_NS)
+        : Pulse.of(place, Duration.ofMillis(timeoutMs));
+  }
+
+  /** Returns where a connection leads; null if that is not known: a Sentinel says it, or it is a path. */
+  private Pulse.Place place(Link link) {
+    if (link != null && link.address() != null) {
+      return new Pulse.Place(link.address(), uri.isSsl());
+    }
+    boolean isFixed = uri.getSocket() == null && uri.getHost() != null && uri.getSentinels().isEmpty();
+    return isFixed ? new Pulse.Place(InetSocketAddress.createUnresolved(uri.getHost(), uri.getPort()), uri.isSsl()) : null;
   }
 
   /**
@@ -99,11 +149,11 @@ final class Node {
     CompletableFuture<Object> reply = new CompletableFuture<>();
     connection()
         .whenComplete(
-            (connection, error) -> {
+            (link, error) -> {
               if (error != null) {
                 reply.complete(null);
               } else {
-                dispatch(connection, reply, Command.ping(null));
+                link.send(reply, Command.ping(null));
               }
             });
     reply.completeOnTimeout(null, WARM_UP_MS, TimeUnit.MILLISECONDS).exceptionally(error -> null).join();
@@ -114,30 +164,52 @@ final class Node {
    * answer it now: closing the connection would lose what is on its way.
    */
   CompletableFuture<Object> sendAlone(CompletionStage<Void> left, Command... commands) {
+    return sendAlone(new CompletableFuture<>(), new AtomicReference<>(), left, commands);
+  }
+
+  /** As {@link #sendAlone}, and ends when the server where the caller waits gives no sign of life. */
+  CompletableFuture<Object> sendWatched(CompletionStage<Void> left, Duration patience, Command... commands) {
     CompletableFuture<Object> reply = new CompletableFuture<>();
+    AtomicReference<Link> at = new AtomicReference<>();
+    Pulse.watch(reply, patience, () -> sign(at.get(), patience));
+    return sendAlone(reply, at, left, commands);
+  }
+
+  private CompletableFuture<?> sign(Link link, Duration patience) {
+    Pulse.Place place = place(link);
+    return place == null ? send(Command.ping(null)) : Pulse.expect(name(), place, patience);
+  }
+
+  private CompletableFuture<Object> sendAlone(
+      CompletableFuture<Object> reply, AtomicReference<Link> at, CompletionStage<Void> left, Command... commands) {
     alone(
         reply,
-        connection -> {
+        link -> {
           if (left.toCompletableFuture().isDone()) {
             reply.cancel(false);
             return;
           }
+          at.set(link);
           CompletableFuture<Object> id = new CompletableFuture<>();
-          dispatch(connection, id, new Command(List.of("CLIENT", "ID"), null));
-          dispatch(connection, reply, commands);
-          left.whenComplete((value, failed) -> id.whenComplete((number, refused) -> unblock(number, reply, UNBLOCKS)));
+          link.send(id, new Command(List.of("CLIENT", "ID"), null));
+          link.send(reply, commands);
+          left.whenComplete((value, failed) -> id.whenComplete((number, refused) -> unblock(link, number, reply, UNBLOCKS)));
         });
     return reply;
   }
 
   /** Sends commands in one transaction over a connection of its own, and returns what EXEC replies, or the error of what is refused. */
   CompletableFuture<Object> sendAtomically(List<Command> commands) {
-    CompletableFuture<Object> reply = new CompletableFuture<>();
+    Flight flight = new Flight(name(), timeoutMs, underWay, this::pulse);
+    CompletableFuture<Object> reply = flight.reply;
     alone(
         reply,
-        connection -> {
+        link -> {
           CompletableFuture<Object> begun = new CompletableFuture<>();
-          dispatch(connection, begun, MULTI);
+          if (!flight.begins(link)) {
+            return;
+          }
+          link.send(begun, MULTI);
           begun.whenComplete(
               (ok, refused) -> {
                 if (refused != null) {
@@ -145,32 +217,33 @@ final class Node {
                 } else if (ok instanceof ErrorReply) {
                   reply.complete(ok);
                 } else {
-                  queue(connection, commands, reply);
+                  flight.written();
+                  queue(link, commands, reply);
                 }
               });
         });
-    return reply.orTimeout(timeoutMs, TimeUnit.MILLISECONDS);
+    return reply;
   }
 
   /** Opens a connection, which is closed with the reply. */
-  private void alone(CompletableFuture<Object> reply, Consumer<StatefulRedisConnection<String, String>> use) {
+  private void alone(CompletableFuture<Object> reply, Consumer<Link> use) {
     connect()
         .whenComplete(
-            (connection, error) -> {
+            (link, error) -> {
               if (error != null) {
                 reply.completeExceptionally(error);
                 return;
               }
-              reply.whenComplete((value, failed) -> connection.closeAsync());
-              use.accept(connection);
+              reply.whenComplete((value, failed) -> link.close());
+              use.accept(link);
             });
   }
 
   /** Sends the commands of a transaction. Replies come in their order, so the first error is that of what may not be queued. */
-  private static void queue(StatefulRedisConnection<String, String> connection, List<Command> commands, CompletableFuture<Object> reply) {
+  private static void queue(Link link, List<Command> commands, CompletableFuture<Object> reply) {
     for (Command command : commands) {
       CompletableFuture<Object> queued = new CompletableFuture<>();
-      dispatch(connection, queued, command);
+      link.send(queued, command);
       queued.whenComplete(
           (ok, refused) -> {
             if (refused != null) {
@@ -180,11 +253,14 @@ final class Node {
             }
           });
     }
-    dispatch(connection, reply, EXEC);
+    link.send(reply, EXEC);
   }
 
-  /** Has the server answer a caller that waits, again and again: the first time may overtake its command. */
-  private void unblock(Object id, CompletableFuture<Object> reply, int times) {
+  /**
+   * Has the server answer a caller that waits, again and again: the first time may overtake its command. Another server, to which the address
+   * leads by now, would hit somebody else with that number.
+   */
+  private void unblock(Link link, Object id, CompletableFuture<Object> reply, int times) {
     if (reply.isDone()) {
       return;
     }
@@ -192,46 +268,58 @@ final class Node {
       reply.cancel(false);
       return;
     }
+    connection()
+        .whenComplete(
+            (now, error) -> {
+              if (error == null && Objects.equals(now.address(), link.address())) {
+                unblockThere(link, id, reply, times);
+              } else {
+                reply.cancel(false);
+              }
+            });
+  }
+
+  private void unblockThere(Link link, Object id, CompletableFuture<Object> reply, int times) {
     send(new Command(List.of("CLIENT", "UNBLOCK", id.toString()), null))
         .whenComplete(
             (value, error) ->
                 CompletableFuture.delayedExecutor(UNBLOCK_PAUSE_MS, TimeUnit.MILLISECONDS)
-                    .execute(() -> unblock(error == null ? id : null, reply, times - 1)));
+                    .execute(() -> unblock(link, error == null ? id : null, reply, times - 1)));
   }
 
-  /** Closes the connection, so that the next call connects again. */
+  /** Leaves the connection, so that the next call connects again. */
   void drop() {
     drop(shared.get());
   }
 
-  private void drop(CompletableFuture<StatefulRedisConnection<String, String>> connecting) {
+  private void drop(CompletableFuture<Link> connecting) {
     if (connecting != null && shared.compareAndSet(connecting, null)) {
       connecting.whenComplete(
-          (connection, error) -> {
-            if (connection != null) {
-              connection.closeAsync();
+          (link, error) -> {
+            if (link != null) {
+              link.leave();
             }
           });
     }
   }
 
-  private CompletableFuture<StatefulRedisConnection<String, String>> connection() {
+  private CompletableFuture<Link> connection() {
     while (true) {
-      CompletableFuture<StatefulRedisConnection<String, String>> now = shared.get();
+      CompletableFuture<Link> now = shared.get();
       boolean gone = now != null && (now.isCompletedExceptionally() || (now.isDone() && !now.join().isOpen()));
       if (now != null && !gone) {
         return now;
       }
-      CompletableFuture<StatefulRedisConnection<String, String>> next = new CompletableFuture<>();
+      CompletableFuture<Link> next = new CompletableFuture<>();
       if (shared.compareAndSet(now, next)) {
         began = System.nanoTime();
         connect()
             .whenComplete(
-                (connection, error) -> {
+                (link, error) -> {
                   if (error != null) {
                     next.completeExceptionally(error);
                   } else {
-                    next.complete(connection);
+                    next.complete(link);
                   }
                 });
         return next;
@@ -239,8 +327,8 @@ final class Node {
     }
   }
 
-  private CompletableFuture<StatefulRedisConnection<String, String>> connect() {
-    return connect(CONNECTS);
+  private CompletableFuture<Link> connect() {
+    return connect(CONNECTS).thenApply(made -> new Link(made, addresses.take(made)));
   }
 
   /** Connects, again if Lettuce does not say why it could not: a server that refuses at once may be done before it looks. */
@@ -253,34 +341,5 @@ final class Node {
     }
     return connecting.exceptionallyCompose(
         error -> times > 1 && LettuceErrors.isUntold(error) ? connect(times - 1) : CompletableFuture.failedFuture(error));
-  }
-
-  private static void dispatch(
-      StatefulRedisConnection<String, String> connection, CompletableFuture<Object> reply, Command... commands) {
-    try {
-      for (int i = 0; i < commands.length; i++) {
-        AsyncCommand<String, String, Object> sent = made(commands[i]);
-        if (i == commands.length - 1) {
-          sent.whenComplete(
-              (value, error) -> {
-                if (error != null) {
-                  reply.completeExceptionally(error);
-                } else {
-                  reply.complete(value);
-                }
-              });
-        }
-        connection.dispatch(sent);
-      }
-    } catch (RuntimeException e) {
-      reply.completeExceptionally(e);
-    }
-  }
-
-  private static AsyncCommand<String, String, Object> made(Command command) {
-    CommandArgs<String, String> args = new CommandArgs<>(StringCodec.UTF8);
-    command.words().stream().skip(1).forEach(args::add);
-    return new AsyncCommand<>(
-        new io.lettuce.core.protocol.Command<>(new Word(command.words().get(0)), new ReplyOutput(), args));
   }
 }

@@ -1,6 +1,7 @@
 package io.github.redisthrottle.lettuce;
 
 import io.github.redisthrottle.connection.ErrorReply;
+import io.github.redisthrottle.connection.Handover;
 import io.lettuce.core.codec.StringCodec;
 import io.lettuce.core.output.CommandOutput;
 import java.nio.ByteBuffer;
@@ -14,9 +15,13 @@ final class ReplyOutput extends CommandOutput<String, String, Object> {
   private record Open(List<Object> list, int size) {}
 
   private final Deque<Open> open = new ArrayDeque<>();
+  private final Runnable heard;
+  private boolean marked;
 
-  ReplyOutput() {
+  /** {@code heard} is run when the reply begins. */
+  ReplyOutput(Runnable heard) {
     super(StringCodec.UTF8, null);
+    this.heard = heard;
   }
 
   @Override
@@ -65,6 +70,11 @@ final class ReplyOutput extends CommandOutput<String, String, Object> {
   }
 
   private void add(Object value) {
+    if (!marked) { // decoders call this
+      marked = true;
+      heard.run();
+      Handover.readsHere();
+    }
     if (open.isEmpty()) {
       output = value;
       return;

@@ -62,11 +62,13 @@ public final class NamedSemaphore {
     return lease != null && !lease.isLost();
   }
 
-  /** Gives a permit back that this process holds. Returns whether it was held till now. */
+  /**
+   * Gives a permit back, also one that another process has taken, which finds it lost then. Returns whether it was held till now.
+   */
   public boolean release(String id) {
     Lease lease = held.remove(id);
     if (lease == null) {
-      return false;
+      return limiter.release(name, id);
     }
     boolean mine = !lease.isLost();
     lease.release();

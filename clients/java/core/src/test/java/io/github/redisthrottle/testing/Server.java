@@ -1,15 +1,21 @@
 package io.github.redisthrottle.testing;
 
 import java.io.IOException;
+import java.net.DatagramSocket;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
 import java.net.ServerSocket;
+import java.net.SocketException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.Comparator;
 import java.util.List;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 import java.util.stream.Stream;
@@ -23,6 +29,8 @@ public final class Server implements AutoCloseable {
   public static final Path ROOT = root();
 
   private static final Duration PATIENCE = Duration.ofSeconds(30);
+
+  private static final List<DatagramSocket> CLAIMS = Collections.synchronizedList(new ArrayList<>());
 
   public final int port;
   private final Path folder;
@@ -92,8 +100,19 @@ public final class Server implements AutoCloseable {
     }
   }
 
+  /** Stops it, and returns when it stands still: a signal takes a moment. */
   public void pause() {
     signal("STOP");
+    await("the server stands still", () -> state() == 'T');
+  }
+
+  private char state() {
+    try {
+      String stat = Files.readString(Path.of("/proc", String.valueOf(process.pid()), "stat"));
+      return stat.charAt(stat.lastIndexOf(')') + 2);
+    } catch (IOException e) {
+      throw new IllegalStateException(e);
+    }
   }
 
   public void resume() {
@@ -105,8 +124,9 @@ public final class Server implements AutoCloseable {
     process.onExit().join();
   }
 
-  /** Starts it again after it was killed. */
-  public void launch() {
+  /** Starts it again after it was killed, with more options. */
+  public void launch(String... more) {
+    words.addAll(List.of(more));
     try {
       ProcessBuilder builder = new ProcessBuilder(words).directory(folder.toFile()).redirectErrorStream(true);
       process = builder.redirectOutput(ProcessBuilder.Redirect.appendTo(folder.resolve("log").toFile())).start();
@@ -161,10 +181,15 @@ public final class Server implements AutoCloseable {
 
   /** Waits for a condition, as long as a busy machine may need. */
   public static void await(String what, BooleanSupplier condition) {
-    long ends = System.nanoTime() + PATIENCE.toNanos();
+    await(what, PATIENCE, condition);
+  }
+
+  /** Waits for a condition for so long. */
+  public static void await(String what, Duration patience, BooleanSupplier condition) {
+    long ends = System.nanoTime() + patience.toNanos();
     while (!condition.getAsBoolean()) {
       if (System.nanoTime() - ends > 0) {
-        throw new AssertionError(what + ": not within " + PATIENCE.toSeconds() + " s");
+        throw new AssertionError(what + ": not within " + patience.toSeconds() + " s");
       }
       try {
         TimeUnit.MILLISECONDS.sleep(5);
@@ -174,15 +199,34 @@ public final class Server implements AutoCloseable {
     }
   }
 
+  /**
+   * Returns a port that nobody listens on, nor on that of the cluster bus, 10,000 above. It belongs to this process until it ends. Both are below
+   * the range from which outgoing connections get theirs. The sign of a claim is the UDP port of the same number, which no server uses: tests in
+   * any language look at it.
+   */
   static int freePort() {
     while (true) {
-      try (ServerSocket socket = new ServerSocket(0)) {
-        if (socket.getLocalPort() < 50_000) { // the bus of a cluster is 10,000 above
-          return socket.getLocalPort();
-        }
-      } catch (IOException e) {
-        throw new IllegalStateException(e);
+      int port = ThreadLocalRandom.current().nextInt(11_000, 22_000);
+      if (isClaimed(port) && isClaimed(port + 10_000)) {
+        return port;
       }
+    }
+  }
+
+  private static boolean isClaimed(int port) {
+    InetSocketAddress place = new InetSocketAddress(InetAddress.getLoopbackAddress(), port);
+    try {
+      DatagramSocket claim = new DatagramSocket(place);
+      try (ServerSocket listener = new ServerSocket()) {
+        listener.bind(place);
+      } catch (IOException e) {
+        claim.close();
+        return false;
+      }
+      CLAIMS.add(claim);
+      return true;
+    } catch (SocketException e) {
+      return false;
     }
   }
 
@@ -191,7 +235,8 @@ public final class Server implements AutoCloseable {
     return program == null || program.isEmpty() ? "redis-server" : program;
   }
 
-  private static String module() {
+  /** Returns the path of the module. */
+  public static String module() {
     String module = System.getenv("THROTTLE_SO");
     return module == null || module.isEmpty() ? ROOT.resolve("build/throttle.so").toString() : module;
   }

@@ -3,20 +3,13 @@ package io.github.redisthrottle.spring;
 import io.github.redisthrottle.connection.Connection;
 import io.github.redisthrottle.jedis.JedisConnection;
 import io.github.redisthrottle.lettuce.LettuceConnection;
-import io.lettuce.core.AbstractRedisClient;
-import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
-import io.lettuce.core.cluster.RedisClusterClient;
 import java.net.URI;
 import java.time.Duration;
+import org.springframework.aop.framework.AopProxyUtils;
 import org.springframework.beans.factory.ListableBeanFactory;
-import org.springframework.data.redis.connection.RedisClusterConfiguration;
-import org.springframework.data.redis.connection.RedisNode;
-import org.springframework.data.redis.connection.RedisPassword;
-import org.springframework.data.redis.connection.RedisSocketConfiguration;
-import org.springframework.data.redis.connection.RedisStandaloneConfiguration;
-import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactory;
-import org.springframework.data.redis.connection.lettuce.LettuceConverters;
+import org.springframework.data.redis.connection.ReactiveRedisConnectionFactory;
+import org.springframework.data.redis.connection.RedisConnectionFactory;
 import org.springframework.util.ClassUtils;
 
 /** Connects to where the properties say, or to where Spring Data Redis does. */
@@ -27,30 +20,26 @@ final class Connections {
     if (properties.timeout().toMillis() <= 0) {
       throw Settings.wrong("redis-throttle.timeout", properties.timeout(), "it must be positive, such as 200ms");
     }
-    boolean lettuce = isPresent("io.lettuce.core.RedisClient");
     if (properties.url() != null) {
       try {
-        return lettuce ? Lettuce.at(properties.url(), properties.timeout()) : Jedis.at(properties.url(), properties.timeout());
+        return isPresent("io.lettuce.core.RedisClient")
+            ? Lettuce.at(properties.url(), properties.timeout())
+            : Jedis.at(properties.url(), properties.timeout());
       } catch (IllegalArgumentException e) { // without its text, which may have the password
-        throw Settings.wrong("redis-throttle.url", "(the URL)", "it is none of Redis, such as redis://127.0.0.1:6379 or rediss://user:password@host:6379");
+        throw Settings.wrong(
+            "redis-throttle.url",
+            "(the URL)",
+            "it is none of Redis, such as redis://127.0.0.1:6379 or rediss://user:password@host:6379");
       }
     }
-    if (lettuce && isPresent("org.springframework.data.redis.connection.lettuce.LettuceConnectionFactory")) {
-      Connection found = SpringData.find(beans, properties.timeout());
-      if (found != null) {
-        return found;
-      }
+    if (!isPresent("org.springframework.data.redis.connection.RedisConnectionFactory")) {
+      throw missing("there is no Spring Data Redis whose connection factory could say it");
     }
-    if (isPresent("redis.clients.jedis.Jedis") && isPresent("org.springframework.data.redis.connection.jedis.JedisConnectionFactory")) {
-      Connection found = JedisOfSpring.find(beans, properties.timeout());
-      if (found != null) {
-        return found;
-      }
-    }
-    throw Settings.wrong(
-        "redis-throttle.url",
-        null,
-        "it is missing, such as redis://127.0.0.1:6379, and there is no LettuceConnectionFactory or JedisConnectionFactory to take it from, or more than one");
+    return SpringData.connection(beans, properties.timeout());
+  }
+
+  private static RuntimeException missing(String reason) {
+    return Settings.wrong("redis-throttle.url", null, "it is missing, such as redis://127.0.0.1:6379, and " + reason);
   }
 
   /** Returns whether calls block their thread. */
@@ -77,49 +66,40 @@ final class Connections {
   }
 
   private static final class SpringData {
-    static Connection find(ListableBeanFactory beans, Duration timeout) {
-      LettuceConnectionFactory factory = beans.getBeanProvider(LettuceConnectionFactory.class).getIfUnique();
-      if (factory == null) {
-        return null;
+    static Connection connection(ListableBeanFactory beans, Duration timeout) {
+      Object factory = AopProxyUtils.getSingletonTarget(found(beans));
+      Object actual = factory == null ? found(beans) : factory;
+      if (isLettuce(actual)) {
+        return LettuceOfSpring.connection(actual, timeout);
       }
-      if (!factory.isRunning()) {
-        factory.start();
+      if (isJedis(actual)) {
+        return JedisOfSpring.connection(actual, timeout);
       }
-      AbstractRedisClient client = factory.getRequiredNativeClient();
-      if (client instanceof RedisClusterClient cluster) {
-        return LettuceConnection.over(cluster, uri(factory), timeout);
-      }
-      return LettuceConnection.over((RedisClient) client, uri(factory), timeout);
+      throw missing("the connection factory is a " + actual.getClass().getName() + ", which is of neither Lettuce nor Jedis");
     }
 
-    private static RedisURI uri(LettuceConnectionFactory factory) {
-      RedisURI uri;
-      RedisSocketConfiguration socket = factory.getSocketConfiguration();
-      if (factory.getSentinelConfiguration() != null) {
-        uri = LettuceConverters.sentinelConfigurationToRedisURI(factory.getSentinelConfiguration());
-      } else if (factory.getClusterConfiguration() != null) {
-        RedisClusterConfiguration cluster = factory.getClusterConfiguration();
-        RedisNode first = cluster.getClusterNodes().iterator().next();
-        uri = signedIn(RedisURI.Builder.redis(first.getHost(), first.getPort()), cluster.getUsername(), cluster.getPassword());
-      } else if (socket != null) {
-        RedisURI.Builder builder = RedisURI.Builder.socket(socket.getSocket()).withDatabase(socket.getDatabase());
-        uri = signedIn(builder, socket.getUsername(), socket.getPassword());
-      } else {
-        RedisStandaloneConfiguration alone = factory.getStandaloneConfiguration();
-        RedisURI.Builder builder = RedisURI.Builder.redis(alone.getHostName(), alone.getPort()).withDatabase(alone.getDatabase());
-        uri = signedIn(builder, alone.getUsername(), alone.getPassword());
+    private static Object found(ListableBeanFactory beans) {
+      RedisConnectionFactory factory = beans.getBeanProvider(RedisConnectionFactory.class).getIfUnique();
+      if (factory != null) {
+        return factory;
       }
-      uri.setSsl(factory.getClientConfiguration().isUseSsl());
-      uri.setVerifyPeer(factory.getClientConfiguration().getVerifyMode());
-      uri.setStartTls(factory.getClientConfiguration().isStartTls());
-      return uri;
+      ReactiveRedisConnectionFactory reactive = beans.getBeanProvider(ReactiveRedisConnectionFactory.class).getIfUnique();
+      if (reactive != null) {
+        return reactive;
+      }
+      String[] names = beans.getBeanNamesForType(RedisConnectionFactory.class);
+      throw missing(
+          names.length == 0
+              ? "there is no LettuceConnectionFactory or JedisConnectionFactory to take it from"
+              : "there is more than one connection factory to take it from (" + String.join(", ", names) + "): make one of them @Primary");
     }
 
-    private static RedisURI signedIn(RedisURI.Builder builder, String user, RedisPassword password) {
-      return password
-          .map(secret -> user == null || user.isEmpty() ? builder.withPassword(secret) : builder.withAuthentication(user, secret))
-          .orElse(builder)
-          .build();
+    private static boolean isLettuce(Object factory) {
+      return isPresent("io.lettuce.core.RedisClient") && LettuceOfSpring.isFactory(factory);
+    }
+
+    private static boolean isJedis(Object factory) {
+      return isPresent("redis.clients.jedis.Jedis") && JedisOfSpring.isFactory(factory);
     }
   }
 }

@@ -9,7 +9,6 @@ import java.util.Set;
 import java.util.concurrent.CompletionStage;
 import java.util.stream.Collectors;
 import java.util.stream.StreamSupport;
-import org.springframework.beans.factory.ListableBeanFactory;
 import org.springframework.data.redis.connection.RedisClusterConfiguration;
 import org.springframework.data.redis.connection.RedisNode;
 import org.springframework.data.redis.connection.RedisPassword;
@@ -33,12 +32,12 @@ import redis.clients.jedis.providers.SentineledConnectionProvider;
 record JedisOfSpring(JedisConnection next, ConnectionProvider provider) implements Connection {
   private static final Duration ROOM = Duration.ofSeconds(1);
 
-  /** Returns null without a factory. */
-  static Connection find(ListableBeanFactory beans, Duration timeout) {
-    JedisConnectionFactory factory = beans.getBeanProvider(JedisConnectionFactory.class).getIfUnique();
-    if (factory == null) {
-      return null;
-    }
+  static boolean isFactory(Object factory) {
+    return factory instanceof JedisConnectionFactory;
+  }
+
+  static Connection connection(Object jedisConnectionFactory, Duration timeout) {
+    JedisConnectionFactory factory = (JedisConnectionFactory) jedisConnectionFactory;
     JedisClientConfiguration client = factory.getClientConfiguration();
     ConnectionPoolConfig pool = new ConnectionPoolConfig();
     int most = client.getPoolConfig().map(one -> one.getMaxTotal()).orElse(16);
@@ -47,25 +46,23 @@ record JedisOfSpring(JedisConnection next, ConnectionProvider provider) implemen
     pool.setMaxWait(ROOM);
     RedisSentinelConfiguration sentinel = factory.getSentinelConfiguration();
     if (sentinel != null) {
-      JedisClientConfig master = config(client, timeout, sentinel.getUsername(), sentinel.getPassword()).database(sentinel.getDatabase()).build();
-      JedisClientConfig watcher = config(client, timeout, sentinel.getSentinelUsername(), sentinel.getSentinelPassword()).build();
+      JedisClientConfig master = config(client, timeout, sentinel.getUsername(), sentinel.getPassword(), sentinel.getDatabase());
+      JedisClientConfig watcher = config(client, timeout, sentinel.getSentinelUsername(), sentinel.getSentinelPassword(), 0);
       return of(new SentineledConnectionProvider(sentinel.getMaster().getName(), master, pool, addresses(sentinel.getSentinels()), watcher));
     }
     RedisClusterConfiguration cluster = factory.getClusterConfiguration();
     if (cluster != null) {
-      JedisClientConfig config = config(client, timeout, cluster.getUsername(), cluster.getPassword()).build();
+      JedisClientConfig config = config(client, timeout, cluster.getUsername(), cluster.getPassword(), 0);
       return of(new ClusterConnectionProvider(addresses(cluster.getClusterNodes()), config, pool));
     }
     RedisStandaloneConfiguration alone = factory.getStandaloneConfiguration();
-    JedisClientConfig config = config(client, timeout, alone.getUsername(), alone.getPassword()).database(alone.getDatabase()).build();
+    JedisClientConfig config = config(client, timeout, alone.getUsername(), alone.getPassword(), alone.getDatabase());
     HostAndPort address = new HostAndPort(alone.getHostName(), alone.getPort());
     return of(new PooledConnectionProvider(address, config, pool));
   }
 
-  private static DefaultJedisClientConfig.Builder config(JedisClientConfiguration client, Duration timeout, String user, RedisPassword password) {
-    int timeoutMs = Math.toIntExact(timeout.toMillis());
-    DefaultJedisClientConfig.Builder config =
-        DefaultJedisClientConfig.builder().connectionTimeoutMillis(timeoutMs).socketTimeoutMillis(timeoutMs).ssl(client.isUseSsl());
+  private static JedisClientConfig config(JedisClientConfiguration client, Duration timeout, String user, RedisPassword password, int database) {
+    DefaultJedisClientConfig.Builder config = DefaultJedisClientConfig.builder().ssl(client.isUseSsl()).database(database);
     password.map(String::new).ifPresent(config::password);
     if (user != null && !user.isEmpty()) {
       config.user(user);
@@ -74,7 +71,9 @@ record JedisOfSpring(JedisConnection next, ConnectionProvider provider) implemen
     client.getSslSocketFactory().ifPresent(config::sslSocketFactory);
     client.getSslParameters().ifPresent(config::sslParameters);
     client.getHostnameVerifier().ifPresent(config::hostnameVerifier);
-    return config;
+    client.getCustomizer().ifPresent(customizer -> customizer.customize(config)); // such as credentials that change
+    int timeoutMs = Math.toIntExact(timeout.toMillis());
+    return config.connectionTimeoutMillis(timeoutMs).socketTimeoutMillis(timeoutMs).build();
   }
 
   private static Set<HostAndPort> addresses(Iterable<RedisNode> nodes) {
@@ -95,6 +94,11 @@ record JedisOfSpring(JedisConnection next, ConnectionProvider provider) implemen
   @Override
   public CompletionStage<Object> sendWaiting(Command command, CompletionStage<Void> left) {
     return next.sendWaiting(command, left);
+  }
+
+  @Override
+  public CompletionStage<Object> sendWaiting(Command command, CompletionStage<Void> left, Duration patience) {
+    return next.sendWaiting(command, left, patience);
   }
 
   @Override

@@ -2,6 +2,8 @@ package io.github.redisthrottle.spring;
 
 import io.github.redisthrottle.Limit;
 import io.github.redisthrottle.Limits;
+import java.util.ArrayList;
+import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -12,7 +14,22 @@ public final class NamedLimits {
   private final Map<String, List<Limit>> named = new LinkedHashMap<>();
 
   NamedLimits(Map<String, String> texts) {
-    texts.forEach((name, text) -> named.put(name, Settings.value("redis-throttle.limits." + name, text, Limits::parse)));
+    texts.forEach((name, text) -> named.put(name, Settings.value("redis-throttle.limits." + name, text, one -> called(name, Limits.parse(one)))));
+  }
+
+  /** Returns limits with names for header fields and meters: those of a property are called as the property, unless they have a NAME. */
+  private static List<Limit> called(String name, List<Limit> limits) {
+    List<Limit> called = new ArrayList<>();
+    for (Limit limit : limits) {
+      String numbered = limits.size() == 1 ? name : name + "-" + (called.size() + 1);
+      called.add(limit.name().isEmpty() ? limit.named(numbered) : limit);
+    }
+    return List.copyOf(called);
+  }
+
+  /** Returns the names, with the limits of each. */
+  public Map<String, List<Limit>> all() {
+    return Collections.unmodifiableMap(named);
   }
 
   /**

@@ -27,7 +27,8 @@ import java.lang.annotation.Target;
  * plugins do), beans ({@code @plans.of(#user)}), and of a request {@code address}, {@code principal}, {@code method}, {@code path}, {@code
  * header('X-Api-Key')} and {@code query('tenant')}. All attributes are checked when the bean is made. The annotation works through
  * proxies of Spring: a call from within the same object is not limited, and a method that cannot be overridden, or
- * of a final class, is refused.
+ * of a final class, is refused. On methods of an interface it limits also beans that are lambdas or proxies, such as clients of {@code
+ * @HttpExchange} interfaces.
  */
 @Documented
 @Repeatable(RateLimit.All.class)
@@ -51,6 +52,13 @@ public @interface RateLimit {
 
   /** An expression that is true for calls that are not limited. */
   String skip() default "";
+
+  /**
+   * The name of a method of the same class that is called in place of this one when the call is denied or, with the answer deny, undecided. It has
+   * the same parameters, and possibly a {@code RuntimeException} as the last one, and returns the same type. Of several annotations the first that
+   * has one counts.
+   */
+  String fallbackMethod() default "";
 
   /** Several of them. */
   @Documented

@@ -1,10 +1,13 @@
 package io.github.redisthrottle.spring;
 
 import io.github.redisthrottle.Limiter;
+import io.github.redisthrottle.connection.Connection;
 import io.github.redisthrottle.micrometer.Metered;
 import io.github.redisthrottle.spring.actuate.Boot3HealthIndicator;
 import io.github.redisthrottle.spring.actuate.Boot4HealthIndicator;
+import io.github.redisthrottle.spring.actuate.RateLimitsEndpoint;
 import io.micrometer.core.instrument.MeterRegistry;
+import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnBean;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
@@ -23,6 +26,7 @@ import org.springframework.core.annotation.Order;
       "org.springframework.boot.micrometer.metrics.autoconfigure.CompositeMeterRegistryAutoConfiguration",
       "org.springframework.boot.micrometer.metrics.autoconfigure.export.simple.SimpleMetricsExportAutoConfiguration"
     })
+@ConditionalOnProperty(name = "redis-throttle.enabled", matchIfMissing = true)
 public class RateLimitActuatorAutoConfiguration {
   @Configuration(proxyBeanMethods = false)
   @ConditionalOnClass(MeterRegistry.class)
@@ -53,6 +57,15 @@ public class RateLimitActuatorAutoConfiguration {
     @Bean
     Boot4HealthIndicator redisThrottleHealthIndicator(Limiter limiter) {
       return new Boot4HealthIndicator(limiter);
+    }
+  }
+
+  @Configuration(proxyBeanMethods = false)
+  @ConditionalOnClass(name = "org.springframework.boot.actuate.endpoint.annotation.Endpoint")
+  static class Endpoints {
+    @Bean
+    RateLimitsEndpoint rateLimitsEndpoint(NamedLimits limits, RateLimitProperties properties, ObjectProvider<Connection> connections) {
+      return new RateLimitsEndpoint(limits, properties, connections.getIfAvailable());
     }
   }
 }

@@ -3,18 +3,22 @@ package io.github.redisthrottle.spring;
 import io.github.redisthrottle.Call;
 import io.github.redisthrottle.Decider;
 import io.github.redisthrottle.Limiter;
+import io.github.redisthrottle.Observed;
 import io.github.redisthrottle.Remote;
 import io.github.redisthrottle.Result;
 import io.github.redisthrottle.connection.Connection;
 import io.github.redisthrottle.spring.method.RateLimitPostProcessor;
 import io.github.redisthrottle.spring.outgoing.OutgoingLimits;
+import java.util.Optional;
 import java.util.concurrent.CompletionStage;
 import org.springframework.beans.factory.ListableBeanFactory;
 import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.beans.factory.config.BeanDefinition;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnMissingBean;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
 import org.springframework.boot.context.properties.EnableConfigurationProperties;
+import org.springframework.context.ApplicationEventPublisher;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Role;
 
@@ -25,6 +29,7 @@ import org.springframework.context.annotation.Role;
       "org.springframework.boot.data.redis.autoconfigure.DataRedisAutoConfiguration"
     })
 @EnableConfigurationProperties(RateLimitProperties.class)
+@ConditionalOnProperty(name = "redis-throttle.enabled", matchIfMissing = true)
 public class RateLimitAutoConfiguration {
   /** The limits by name. */
   @Bean
@@ -58,6 +63,18 @@ public class RateLimitAutoConfiguration {
       decider = customizer.customize(decider);
     }
     return Limiter.over(decider);
+  }
+
+  /** Publishes what is denied, and what fails. */
+  @Bean
+  DeciderCustomizer rateLimitEvents(ApplicationEventPublisher publisher) {
+    return next -> Observed.of(next, (call, result, error, duration) -> publish(publisher, call, result, error));
+  }
+
+  private static void publish(ApplicationEventPublisher publisher, Call call, Result result, Throwable error) {
+    if (error != null || result.limited()) {
+      publisher.publishEvent(new RateLimitEvent(call, Optional.ofNullable(result), Optional.ofNullable(error)));
+    }
   }
 
   /** The limits of requests to other services. */

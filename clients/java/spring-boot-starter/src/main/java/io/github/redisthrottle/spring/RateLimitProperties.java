@@ -13,6 +13,7 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
 /**
  * Properties of redis-throttle. A name that does not exist is refused.
  *
+ * @param enabled Whether anything is limited. Without it there is no limiter, and annotations and routes do nothing.
  * @param url Where Redis or Valkey is, such as redis://127.0.0.1:6379. By default the connection factory of Spring Data Redis says it, of Lettuce or Jedis.
  * @param timeout How long a call waits for the server.
  * @param poll How long the pauses are at most in which calls that wait ask a server without the module, such as 200ms. By default such a call
@@ -26,11 +27,13 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  * @param mistake What becomes of a request when the set-up is wrong or an expression fails: allow, deny or raise.
  * @param retryAfter Retry-After of status 503, in whole seconds.
  * @param xRateLimit Adds X-RateLimit fields, whose Reset is in "seconds" from now, or "unix" since the epoch.
+ * @param preflights Whether preflights are charged: the requests by which browsers ask whether a page may send another one.
  * @param clients Who the client of a request is.
  * @param gateway The rate limiter of Spring Cloud Gateway.
  */
 @ConfigurationProperties(prefix = "redis-throttle", ignoreUnknownFields = false)
 public record RateLimitProperties(
+    @DefaultValue("true") boolean enabled,
     String url,
     @DefaultValue("200ms") Duration timeout,
     Duration poll,
@@ -43,6 +46,7 @@ public record RateLimitProperties(
     @DefaultValue("raise") String mistake,
     @DefaultValue("1s") Duration retryAfter,
     String xRateLimit,
+    @DefaultValue("false") boolean preflights,
     @DefaultValue Clients clients,
     @DefaultValue Gateway gateway) {
   private static final int KEYS = 100_000;

@@ -3,14 +3,17 @@ package io.github.redisthrottle.spring;
 import io.github.redisthrottle.connection.Connection;
 import io.github.redisthrottle.spring.method.SubscribedRequests;
 import io.github.redisthrottle.spring.reactive.RateLimitWebFilter;
+import io.github.redisthrottle.spring.reactive.ReactiveCors;
 import io.github.redisthrottle.spring.reactive.ReactiveRateLimitAdvice;
 import io.github.redisthrottle.spring.reactive.ReactiveRequests;
 import io.github.redisthrottle.spring.web.Routes;
 import io.github.redisthrottle.spring.web.WebLimits;
 import java.util.concurrent.CompletableFuture;
+import org.springframework.beans.factory.ListableBeanFactory;
 import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnWebApplication;
 import org.springframework.context.annotation.Bean;
 import org.springframework.core.Ordered;
@@ -23,17 +26,18 @@ import reactor.core.scheduler.Schedulers;
 @AutoConfiguration(after = RateLimitWebAutoConfiguration.class)
 @ConditionalOnWebApplication(type = ConditionalOnWebApplication.Type.REACTIVE)
 @ConditionalOnClass({WebFilter.class, Mono.class})
+@ConditionalOnProperty(name = "redis-throttle.enabled", matchIfMissing = true)
 public class RateLimitReactiveAutoConfiguration {
   /** Limits requests before Spring Security sees them. */
   @Bean
-  RateLimitWebFilter rateLimitWebFilter(Routes routes, WebLimits web) {
-    return new RateLimitWebFilter(routes, web, false);
+  RateLimitWebFilter rateLimitWebFilter(Routes routes, WebLimits web, ListableBeanFactory beans) {
+    return new RateLimitWebFilter(routes, web, new ReactiveCors(beans), false);
   }
 
   /** Limits requests by who has signed in. */
   @Bean
-  RateLimitWebFilter principalRateLimitWebFilter(Routes routes, WebLimits web) {
-    return new RateLimitWebFilter(routes, web, true);
+  RateLimitWebFilter principalRateLimitWebFilter(Routes routes, WebLimits web, ListableBeanFactory beans) {
+    return new RateLimitWebFilter(routes, web, new ReactiveCors(beans), true);
   }
 
   /** Keeps Jedis, which blocks, out of the threads that serve requests. */

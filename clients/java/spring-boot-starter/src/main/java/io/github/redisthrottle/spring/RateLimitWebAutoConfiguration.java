@@ -5,6 +5,7 @@ import io.github.redisthrottle.spring.web.Routes;
 import io.github.redisthrottle.spring.web.WebLimits;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnClass;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnWebApplication;
 import org.springframework.context.annotation.Bean;
 import org.springframework.web.util.pattern.PathPattern;
@@ -13,6 +14,7 @@ import org.springframework.web.util.pattern.PathPattern;
 @AutoConfiguration(after = RateLimitAutoConfiguration.class)
 @ConditionalOnWebApplication
 @ConditionalOnClass(PathPattern.class)
+@ConditionalOnProperty(name = "redis-throttle.enabled", matchIfMissing = true)
 public class RateLimitWebAutoConfiguration {
   /** What limits of requests have in common. */
   @Bean

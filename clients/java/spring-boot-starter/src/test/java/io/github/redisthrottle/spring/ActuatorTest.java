@@ -5,6 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import io.github.redisthrottle.Limit;
 import io.github.redisthrottle.LimitedException;
 import io.github.redisthrottle.Limiter;
@@ -15,6 +17,7 @@ import io.github.redisthrottle.spring.Application.Reports;
 import io.github.redisthrottle.spring.Application.User;
 import io.github.redisthrottle.testing.Server;
 import io.micrometer.core.instrument.MeterRegistry;
+import java.io.IOException;
 import java.net.http.HttpResponse;
 import java.time.Duration;
 import java.util.List;
@@ -82,6 +85,33 @@ class ActuatorTest {
       HttpResponse<String> health = application.get("/actuator/health");
       assertEquals(200, health.statusCode());
       assertFalse(health.body().contains("redisThrottle"), health.body());
+    }
+  }
+
+  @Test
+  void anEndpointListsLimitsAndWhatIsDenied() throws IOException {
+    try (Server server = Server.start();
+        Application application =
+            Application.start(
+                WebApplicationType.SERVLET,
+                server,
+                List.of(),
+                "management.endpoints.web.exposure.include=ratelimits",
+                "redis-throttle.outgoing.github.limits=RATE 30/m",
+                "redis-throttle.routes[0].paths=/open/**",
+                "redis-throttle.routes[0].methods=GET",
+                "redis-throttle.routes[0].limits=plans.pro")) {
+      server.run("CONFIG", "SET", "throttle.top", "10");
+      for (int i = 0; i < 3; i++) {
+        application.get("/open/a");
+      }
+      JsonNode told = new ObjectMapper().readTree(application.get("/actuator/ratelimits").body());
+      assertEquals("RATE 2/1h", told.at("/limits/plans.pro").asText(), told::toString);
+      assertEquals("/open/**", told.at("/routes/0/paths/0").asText(), told::toString);
+      assertEquals("address", told.at("/routes/0/keys/0/key").asText(), told::toString);
+      assertEquals("RATE 30/m", told.at("/outgoing/github").asText(), told::toString);
+      assertEquals("http:plans.pro:127.0.0.1", told.at("/denied/0/key").asText(), told::toString);
+      assertEquals(1, told.at("/denied/0/limited").asInt(), told::toString);
     }
   }
 }

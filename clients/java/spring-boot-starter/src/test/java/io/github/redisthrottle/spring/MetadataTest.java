@@ -36,7 +36,11 @@ class MetadataTest {
     }
     assertEquals(
         Set.of(
+            "management.endpoint.ratelimits.access",
+            "management.endpoint.ratelimits.cache.time-to-live",
+            "management.endpoint.ratelimits.enabled",
             "management.health.redis-throttle.enabled",
+            "redis-throttle.enabled",
             "redis-throttle.clients.ipv6",
             "redis-throttle.clients.trusted",
             "redis-throttle.gateway.replace-redis-rate-limiter",
@@ -49,6 +53,7 @@ class MetadataTest {
             "redis-throttle.outgoing",
             "redis-throttle.overload",
             "redis-throttle.poll",
+            "redis-throttle.preflights",
             "redis-throttle.retry-after",
             "redis-throttle.routes",
             "redis-throttle.timeout",

@@ -1,6 +1,7 @@
 package io.github.redisthrottle.spring;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.github.redisthrottle.spring.outgoing.OutgoingLimits;
@@ -60,6 +61,14 @@ class ReadmeTest {
       HttpResponse<String> response = application.get("/api/x", "X-Org", "acme", "X-User", "ann");
       assertEquals("\"pro\";q=2;w=3600, \"org\";q=1000;w=1", response.headers().firstValue("RateLimit-Policy").orElse(""));
     }
+  }
+
+  @Test
+  void thePageOnTestsHasAClassOfTheseTests() throws IOException {
+    String test = "clients/java/spring-boot-starter/src/test/java/io/github/redisthrottle/spring/sliced/ReportPagesTest.java";
+    String page = Files.readString(Server.ROOT.resolve("docs/testing.md"));
+    MatchResult example = Pattern.compile("(?s)```java\n(@WebMvcTest.*?)```").matcher(page).results().findFirst().orElseThrow();
+    assertTrue(Files.readString(Server.ROOT.resolve(test)).contains(example.group(1)));
   }
 
   @Test

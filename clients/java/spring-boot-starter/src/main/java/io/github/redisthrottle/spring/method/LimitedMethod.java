@@ -20,6 +20,7 @@ import org.springframework.expression.Expression;
 /** The annotations of a method, read and checked. */
 final class LimitedMethod {
   private final List<Part> parts = new ArrayList<>();
+  private final Fallback fallback;
 
   /** An annotation. {@code key}, {@code cost} and {@code skip} may be null. */
   private record Part(String name, Expression key, List<Limit> limits, Expression cost, Expression skip) {}
@@ -27,8 +28,15 @@ final class LimitedMethod {
   /** A call to decide, and the limits of each of its keys. */
   record Asked(Call call, List<List<Limit>> limits) {}
 
-  LimitedMethod(Method method, Collection<RateLimit> annotations, NamedLimits named, ParameterNameDiscoverer discoverer) {
+  LimitedMethod(Method method, Class<?> type, Collection<RateLimit> annotations, NamedLimits named, ParameterNameDiscoverer discoverer) {
     Set<String> variables = variables(method, discoverer);
+    this.fallback =
+        annotations.stream()
+            .map(RateLimit::fallbackMethod)
+            .filter(name -> !name.isEmpty())
+            .findFirst()
+            .map(name -> checked(method, "fallbackMethod", () -> Fallback.of(name, method, type)))
+            .orElse(null);
     for (RateLimit one : annotations) {
       List<Limit> limits = checked(method, "limits", () -> named.get(one.limits()));
       String name = one.name().isEmpty() ? named.nameOf(one.limits()) : one.name();
@@ -65,6 +73,11 @@ final class LimitedMethod {
     } catch (IllegalArgumentException e) {
       throw new IllegalArgumentException("@RateLimit of " + method.getDeclaringClass().getSimpleName() + "." + method.getName() + ": " + attribute + ": " + e.getMessage(), e);
     }
+  }
+
+  /** Returns what is called in place of the method; null without it. */
+  Fallback fallback() {
+    return fallback;
   }
 
   /** Returns the call to decide; null if nothing is limited. */

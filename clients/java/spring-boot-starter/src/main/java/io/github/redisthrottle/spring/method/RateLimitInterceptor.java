@@ -1,10 +1,12 @@
 package io.github.redisthrottle.spring.method;
 
+import io.github.redisthrottle.LimitedException;
 import io.github.redisthrottle.Limiter;
 import io.github.redisthrottle.Result;
 import io.github.redisthrottle.spring.Answers;
 import io.github.redisthrottle.spring.NamedLimits;
 import io.github.redisthrottle.spring.RateLimit;
+import io.github.redisthrottle.spring.UndecidedException;
 import java.lang.reflect.Method;
 import java.util.Map;
 import java.util.Set;
@@ -14,11 +16,11 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.aopalliance.intercept.MethodInterceptor;
 import org.aopalliance.intercept.MethodInvocation;
 import org.springframework.aop.ProxyMethodInvocation;
-import org.springframework.aop.support.AopUtils;
 import org.springframework.beans.factory.BeanFactory;
 import org.springframework.context.expression.BeanFactoryResolver;
 import org.springframework.context.expression.MethodBasedEvaluationContext;
 import org.springframework.core.DefaultParameterNameDiscoverer;
+import org.springframework.core.KotlinDetector;
 import org.springframework.core.annotation.AnnotatedElementUtils;
 import org.springframework.util.ClassUtils;
 
@@ -40,9 +42,19 @@ public final class RateLimitInterceptor implements MethodInterceptor {
     return AnnotatedElementUtils.findMergedRepeatableAnnotations(method, RateLimit.class);
   }
 
-  /** Reads the annotations of a method, and refuses what is wrong. */
-  LimitedMethod limited(Method method) {
-    return methods.computeIfAbsent(method, one -> new LimitedMethod(one, annotations(one), beans.getBean(NamedLimits.class), discoverer));
+  /** Reads the annotations of a method of a class, and refuses what is wrong. */
+  LimitedMethod limited(Method method, Class<?> type) {
+    return methods.computeIfAbsent(method, one -> new LimitedMethod(one, type, annotations(one), beans.getBean(NamedLimits.class), discoverer));
+  }
+
+  /** Returns what is called in place of a method that was denied; null without it. */
+  Fallback fallback(Method method, MethodInvocation invocation) {
+    return limited(method, type(method, invocation)).fallback();
+  }
+
+  private static Class<?> type(Method method, MethodInvocation invocation) {
+    Object target = invocation.getThis();
+    return target == null || Proxies.isOfInterfaces(target.getClass()) ? method.getDeclaringClass() : target.getClass();
   }
 
   private CurrentRequest request() {
@@ -53,17 +65,33 @@ public final class RateLimitInterceptor implements MethodInterceptor {
   @Override
   public Object invoke(MethodInvocation invocation) throws Throwable {
     Object target = invocation.getThis();
-    Method method = AopUtils.getMostSpecificMethod(invocation.getMethod(), target == null ? null : target.getClass());
+    Method method = Proxies.method(invocation.getMethod(), target == null ? null : target.getClass());
     Class<?> type = method.getReturnType();
     if (type == CompletionStage.class || type == CompletableFuture.class) {
       return later(invocation, method);
     }
     if (REACTOR) {
+      if (KotlinDetector.isSuspendingFunction(method)) { // which Spring calls by a Mono, and whose caller waits for it
+        return ReactiveCalls.suspended(this, beans, method, (ProxyMethodInvocation) invocation);
+      }
       if (ReactiveCalls.returnsPublisher(type)) {
         return ReactiveCalls.limit(this, type, beans, method, (ProxyMethodInvocation) invocation);
       }
       ReactiveCalls.refuseToBlock(method);
     }
+    try {
+      block(method, invocation);
+    } catch (LimitedException | UndecidedException e) {
+      Fallback fallback = fallback(method, invocation);
+      if (fallback == null) {
+        throw e;
+      }
+      return fallback.call(invocation, e);
+    }
+    return invocation.proceed();
+  }
+
+  private void block(Method method, MethodInvocation invocation) {
     CurrentRequest request = request();
     LimitedMethod.Asked asked = null;
     Result result = null;
@@ -76,13 +104,25 @@ public final class RateLimitInterceptor implements MethodInterceptor {
     if (result != null) {
       looked(request, asked, result);
     }
-    return invocation.proceed();
   }
 
   private CompletableFuture<Object> later(MethodInvocation invocation, Method method) {
     MethodInvocation copy = ((ProxyMethodInvocation) invocation).invocableClone();
-    CurrentRequest request = request();
-    return decide(method, invocation, request).toCompletableFuture().thenCompose(unused -> proceed(copy));
+    CallersContext caller = CallersContext.capture();
+    CompletableFuture<Void> deciding = decide(method, invocation, request()).toCompletableFuture();
+    return deciding
+        .handle((unused, failed) -> caller.call(() -> failed == null ? proceed(copy) : instead(method, copy, Answers.unwrapped(failed))))
+        .thenCompose(stage -> stage);
+  }
+
+  @SuppressWarnings("unchecked")
+  private CompletionStage<Object> instead(Method method, MethodInvocation invocation, Throwable error) {
+    try {
+      Fallback fallback = error instanceof LimitedException || error instanceof UndecidedException ? fallback(method, invocation) : null;
+      return fallback == null ? CompletableFuture.failedFuture(error) : (CompletionStage<Object>) fallback.call(invocation, error);
+    } catch (Throwable e) {
+      return CompletableFuture.failedFuture(e);
+    }
   }
 
   @SuppressWarnings("unchecked")
@@ -147,6 +187,6 @@ public final class RateLimitInterceptor implements MethodInterceptor {
   private LimitedMethod.Asked ask(Method method, MethodInvocation invocation, CurrentRequest request) {
     MethodBasedEvaluationContext context = new MethodBasedEvaluationContext(request.facts(), method, invocation.getArguments(), discoverer);
     context.setBeanResolver(new BeanFactoryResolver(beans));
-    return limited(method).ask(context);
+    return limited(method, type(method, invocation)).ask(context);
   }
 }

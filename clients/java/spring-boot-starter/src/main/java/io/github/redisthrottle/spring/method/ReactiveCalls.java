@@ -1,6 +1,11 @@
 package io.github.redisthrottle.spring.method;
 
+import io.github.redisthrottle.LimitedException;
+import io.github.redisthrottle.spring.Answers;
+import io.github.redisthrottle.spring.UndecidedException;
+import io.github.redisthrottle.spring.reactive.Decisions;
 import java.lang.reflect.Method;
+import java.util.Optional;
 import org.aopalliance.intercept.MethodInvocation;
 import org.reactivestreams.Publisher;
 import org.springframework.aop.ProxyMethodInvocation;
@@ -20,27 +25,53 @@ final class ReactiveCalls {
     return ReactiveAdapterRegistry.getSharedInstance().getAdapter(type) != null;
   }
 
+  /** As {@link #limit}, of a function of Kotlin that suspends: Spring calls it by a Mono, and turns this one back. */
+  static Object suspended(RateLimitInterceptor interceptor, BeanFactory beans, Method method, ProxyMethodInvocation invocation) {
+    return limit(interceptor, Mono.class, beans, method, invocation);
+  }
+
   static Object limit(RateLimitInterceptor interceptor, Class<?> type, BeanFactory beans, Method method, ProxyMethodInvocation invocation) {
     ReactiveAdapter adapter = ReactiveAdapterRegistry.getSharedInstance().getAdapter(type);
     MethodInvocation template = invocation.invocableClone();
     Publisher<?> limited =
         adapter.isMultiValue()
-            ? Flux.deferContextual(context -> decide(interceptor, beans, method, invocation, context).thenMany(Flux.defer(() -> proceed(adapter, template))))
-            : Mono.deferContextual(context -> decide(interceptor, beans, method, invocation, context).then(Mono.defer(() -> Mono.from(proceed(adapter, template)))));
+            ? Flux.deferContextual(
+                context ->
+                    decide(interceptor, beans, method, invocation, context)
+                        .flatMapMany(denied -> denied.isEmpty() ? proceed(adapter, template) : instead(interceptor, adapter, method, template, denied.get())))
+            : Mono.deferContextual(
+                context ->
+                    decide(interceptor, beans, method, invocation, context)
+                        .flatMap(
+                            denied ->
+                                Mono.from(denied.isEmpty() ? proceed(adapter, template) : instead(interceptor, adapter, method, template, denied.get()))));
     return adapter.fromPublisher(limited);
   }
 
-  private static Mono<Void> decide(RateLimitInterceptor interceptor, BeanFactory beans, Method method, MethodInvocation invocation, ContextView context) {
+  /** Decides a call. The publisher has what denied it, or nothing. */
+  private static Mono<Optional<Throwable>> decide(RateLimitInterceptor interceptor, BeanFactory beans, Method method, MethodInvocation invocation, ContextView context) {
     SubscribedRequests requests = beans.getBeanProvider(SubscribedRequests.class).getIfAvailable();
     Requests otherwise = beans.getBeanProvider(Requests.class).getIfAvailable();
     Mono<CurrentRequest> current = requests != null ? requests.ofContext(context) : Mono.just(otherwise == null ? CurrentRequest.NONE : otherwise.ofThread());
     return current
-        .flatMap(request -> Mono.fromCompletionStage(() -> interceptor.decide(method, invocation, request)));
+        .flatMap(request -> Decisions.of(() -> interceptor.decide(method, invocation, request)).then(Mono.just(Optional.<Throwable>empty())))
+        .onErrorResume(error -> Mono.just(Optional.of(Answers.unwrapped(error))));
   }
 
   private static Publisher<Object> proceed(ReactiveAdapter adapter, MethodInvocation template) {
     try {
       return adapter.toPublisher(((ProxyMethodInvocation) template).invocableClone().proceed());
+    } catch (Throwable e) {
+      return Mono.error(e);
+    }
+  }
+
+  private static Publisher<Object> instead(
+      RateLimitInterceptor interceptor, ReactiveAdapter adapter, Method method, MethodInvocation template, Throwable error) {
+    try {
+      Fallback fallback =
+          error instanceof LimitedException || error instanceof UndecidedException ? interceptor.fallback(method, template) : null;
+      return fallback == null ? Mono.error(error) : adapter.toPublisher(fallback.call(template, error));
     } catch (Throwable e) {
       return Mono.error(e);
     }

@@ -1,5 +1,6 @@
 package io.github.redisthrottle.spring.outgoing;
 
+import io.github.redisthrottle.spring.reactive.Decisions;
 import java.util.function.Function;
 import org.springframework.web.reactive.function.client.ClientRequest;
 import org.springframework.web.reactive.function.client.ClientResponse;
@@ -23,6 +24,6 @@ public final class LimitedExchanges implements ExchangeFilterFunction {
 
   @Override
   public Mono<ClientResponse> filter(ClientRequest request, ExchangeFunction next) {
-    return Mono.fromCompletionStage(() -> limit.apply(request).takeLater()).then(Mono.defer(() -> next.exchange(request)));
+    return Decisions.of(() -> limit.apply(request).takeLater()).then(Mono.defer(() -> next.exchange(request)));
   }
 }

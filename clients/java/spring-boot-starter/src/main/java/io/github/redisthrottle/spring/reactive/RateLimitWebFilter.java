@@ -2,6 +2,7 @@ package io.github.redisthrottle.spring.reactive;
 
 import io.github.redisthrottle.http.HeaderFields;
 import io.github.redisthrottle.http.Problem;
+import io.github.redisthrottle.spring.web.Cors;
 import io.github.redisthrottle.spring.web.Decision;
 import io.github.redisthrottle.spring.web.Route;
 import io.github.redisthrottle.spring.web.Routes;
@@ -23,10 +24,12 @@ import reactor.core.publisher.Mono;
 public final class RateLimitWebFilter implements WebFilter, Ordered {
   private final Routes routes;
   private final WebLimits web;
+  private final ReactiveCors cors;
   private final boolean afterSecurity;
 
   /** Makes one of the two filters. */
-  public RateLimitWebFilter(Routes routes, WebLimits web, boolean afterSecurity) {
+  public RateLimitWebFilter(Routes routes, WebLimits web, ReactiveCors cors, boolean afterSecurity) {
+    this.cors = cors;
     this.routes = routes;
     this.web = web;
     this.afterSecurity = afterSecurity;
@@ -45,17 +48,17 @@ public final class RateLimitWebFilter implements WebFilter, Ordered {
     if (!afterSecurity) { // methods with the annotation ask for the request
       next = next.contextWrite(context -> context.put(ServerWebExchange.class, exchange));
     }
-    if (route.isEmpty()) {
+    if (route.isEmpty() || isFreePreflight(exchange, web)) {
       return next;
     }
     Mono<Void> served = next;
-    return decide(route.get(), exchange, web).flatMap(decision -> decision.goesOn() ? served : refuse(exchange, decision));
+    return decide(route.get(), exchange, web).flatMap(decision -> decision.goesOn() ? served : cors.apply(exchange, Mono.defer(() -> refuse(exchange, decision))));
   }
 
   /** Decides about a request, and sets the fields of its response. */
   public static Mono<Decision> decide(Route route, ServerWebExchange exchange, WebLimits web) {
     return ExchangeFacts.of(exchange, web)
-        .flatMap(facts -> Mono.fromCompletionStage(() -> route.decide(facts)))
+        .flatMap(facts -> Decisions.of(() -> route.decide(facts)))
         .doOnNext(decision -> setFields(exchange, decision.fields()));
   }
 
@@ -69,8 +72,29 @@ public final class RateLimitWebFilter implements WebFilter, Ordered {
     return response.writeWith(Mono.fromSupplier(() -> response.bufferFactory().wrap(body)));
   }
 
+  /** Returns whether a request is a preflight, and those are not charged. */
+  public static boolean isFreePreflight(ServerWebExchange exchange, WebLimits web) {
+    return !web.preflights() && isPreflight(exchange);
+  }
+
+  /** Returns whether a request is a preflight. */
+  public static boolean isPreflight(ServerWebExchange exchange) {
+    HttpHeaders fields = exchange.getRequest().getHeaders();
+    String method = exchange.getRequest().getMethod().name();
+    return Cors.isPreflight(method, fields.getOrigin(), fields.getFirst("Access-Control-Request-Method"));
+  }
+
   static void setFields(ServerWebExchange exchange, Map<String, String> fields) {
     HttpHeaders headers = exchange.getResponse().getHeaders();
+    if (!fields.isEmpty() && exchange.getRequest().getHeaders().getOrigin() != null && headers.getFirst("RateLimit-Policy") == null) {
+      exchange
+          .getResponse()
+          .beforeCommit(
+              () -> {
+                headers.add(Cors.EXPOSE, Cors.FIELDS); // beside those of the application's CORS, which sets its own
+                return Mono.empty();
+              });
+    }
     fields.forEach((name, value) -> headers.set(name, HeaderFields.merged(name, value, headers.getFirst(name))));
   }
 }

@@ -3,6 +3,7 @@ package io.github.redisthrottle.spring.servlet;
 import io.github.redisthrottle.CallInterruptedException;
 import io.github.redisthrottle.http.HeaderFields;
 import io.github.redisthrottle.http.Problem;
+import io.github.redisthrottle.spring.web.Cors;
 import io.github.redisthrottle.spring.web.Decision;
 import io.github.redisthrottle.spring.web.Route;
 import io.github.redisthrottle.spring.web.Routes;
@@ -13,6 +14,7 @@ import jakarta.servlet.http.HttpServletRequest;
 import jakarta.servlet.http.HttpServletResponse;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -24,10 +26,12 @@ import org.springframework.web.util.ServletRequestPathUtils;
 public final class RateLimitFilter extends OncePerRequestFilter implements Ordered {
   private final Routes routes;
   private final WebLimits web;
+  private final ServletCors cors;
   private final boolean afterSecurity;
 
   /** Makes one of the two filters. */
-  public RateLimitFilter(Routes routes, WebLimits web, boolean afterSecurity) {
+  public RateLimitFilter(Routes routes, WebLimits web, ServletCors cors, boolean afterSecurity) {
+    this.cors = cors;
     this.routes = routes;
     this.web = web;
     this.afterSecurity = afterSecurity;
@@ -41,14 +45,19 @@ public final class RateLimitFilter extends OncePerRequestFilter implements Order
   @Override
   protected void doFilterInternal(HttpServletRequest request, HttpServletResponse response, FilterChain chain) throws ServletException, IOException {
     Optional<Route> route = routes.match(request.getMethod(), ServletRequestPathUtils.parseAndCache(request).pathWithinApplication(), afterSecurity);
-    if (route.isEmpty()) {
+    if (route.isEmpty() || isFreePreflight(request)) {
       chain.doFilter(request, response);
       return;
     }
     Decision decision = await(route.get().decide(new ServletFacts(request, web)).toCompletableFuture());
-    setFields(response, decision);
+    setFields(request, response, decision.fields());
+    HttpServletResponse exposing = new ExposingResponse(response);
     if (decision.goesOn()) {
-      chain.doFilter(request, response);
+      chain.doFilter(request, exposing);
+      return;
+    }
+    cors.apply(request, exposing);
+    if (response.isCommitted()) { // CORS has refused the origin
       return;
     }
     byte[] body = decision.body().getBytes(StandardCharsets.UTF_8);
@@ -58,8 +67,18 @@ public final class RateLimitFilter extends OncePerRequestFilter implements Order
     response.getOutputStream().write(body);
   }
 
-  static void setFields(HttpServletResponse response, Decision decision) {
-    decision.fields().forEach((name, value) -> response.setHeader(name, HeaderFields.merged(name, value, response.getHeader(name))));
+  /** Sets the fields of a response, and lets pages of other origins read them. */
+  static void setFields(HttpServletRequest request, HttpServletResponse response, Map<String, String> fields) {
+    fields.forEach((name, value) -> response.setHeader(name, HeaderFields.merged(name, value, response.getHeader(name))));
+    boolean isExposed = response.getHeaders(Cors.EXPOSE).contains(Cors.FIELDS);
+    if (request.getHeader(Cors.ORIGIN) != null && !fields.isEmpty() && !isExposed) {
+      response.addHeader(Cors.EXPOSE, Cors.FIELDS);
+    }
+  }
+
+  private boolean isFreePreflight(HttpServletRequest request) {
+    return !web.preflights()
+        && Cors.isPreflight(request.getMethod(), request.getHeader(Cors.ORIGIN), request.getHeader("Access-Control-Request-Method"));
   }
 
   private static Decision await(CompletableFuture<Decision> deciding) throws ServletException {

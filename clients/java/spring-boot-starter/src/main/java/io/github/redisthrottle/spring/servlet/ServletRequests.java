@@ -35,8 +35,7 @@ public final class ServletRequests implements Requests {
       attributes.getRequest().setAttribute(Decided.ATTRIBUTE, decided);
       HttpServletResponse response = attributes.getResponse();
       if (response != null) {
-        HeaderFields.of(decided.limits(), decided.result(), web.extra())
-            .forEach((name, value) -> response.setHeader(name, HeaderFields.merged(name, value, response.getHeader(name))));
+        RateLimitFilter.setFields(attributes.getRequest(), response, HeaderFields.of(decided.limits(), decided.result(), web.extra()));
       }
     }
   }

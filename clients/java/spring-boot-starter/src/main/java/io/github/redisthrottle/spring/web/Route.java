@@ -124,9 +124,10 @@ public final class Route {
     return method.toUpperCase(Locale.ROOT);
   }
 
-  /** Returns whether it limits a request. */
+  /** Returns whether it limits a request. A route for GET is one for HEAD, which is served by the same handlers. */
   public boolean matches(String method, PathContainer path) {
-    return (methods.isEmpty() || methods.contains(method)) && paths.stream().anyMatch(pattern -> pattern.matches(path));
+    boolean isMethod = methods.isEmpty() || methods.contains(method) || (method.equals("HEAD") && methods.contains("GET"));
+    return isMethod && paths.stream().anyMatch(pattern -> pattern.matches(path));
   }
 
   /** Returns whether it asks who has signed in, which is known only behind the filters of Spring Security. */

@@ -22,8 +22,10 @@ import org.apache.commons.logging.LogFactory;
  * @param extra whether there are X-RateLimit fields
  * @param address which key the address of a client makes
  * @param trusts whether any proxy is trusted
+ * @param preflights whether preflights of browsers are charged
  */
-public record WebLimits(Decider decider, NamedLimits limits, Answers answers, XRateLimit extra, ClientAddress address, boolean trusts) {
+public record WebLimits(
+    Decider decider, NamedLimits limits, Answers answers, XRateLimit extra, ClientAddress address, boolean trusts, boolean preflights) {
   private static final Log LOG = LogFactory.getLog("io.github.redisthrottle");
   private static final Set<String> WARNED = ConcurrentHashMap.newKeySet();
 
@@ -35,7 +37,7 @@ public record WebLimits(Decider decider, NamedLimits limits, Answers answers, XR
     }
     ClientAddress address = Settings.value("redis-throttle.clients.ipv6", properties.clients().ipv6(), bits -> ClientAddress.behind(trusted).ipv6(bits));
     XRateLimit extra = Settings.value("redis-throttle.x-rate-limit", properties.xRateLimit(), WebLimits::extra);
-    return new WebLimits(decider, limits, answers, extra, address, !trusted.isEmpty());
+    return new WebLimits(decider, limits, answers, extra, address, !trusted.isEmpty(), properties.preflights());
   }
 
   private static XRateLimit extra(String word) {

@@ -41,7 +41,9 @@ import org.springframework.core.env.Environment;
     beforeName = "org.springframework.cloud.gateway.config.GatewayAutoConfiguration")
 @ConditionalOnWebApplication(type = ConditionalOnWebApplication.Type.REACTIVE)
 @ConditionalOnClass(RateLimiter.class)
-@ConditionalOnProperty(name = "spring.cloud.gateway.server.webflux.enabled", matchIfMissing = true)
+@ConditionalOnProperty(
+    name = {"spring.cloud.gateway.server.webflux.enabled", "redis-throttle.enabled"},
+    matchIfMissing = true)
 public class ThrottleGatewayAutoConfiguration {
   @Configuration(proxyBeanMethods = false)
   @ConditionalOnProperty(name = "redis-throttle.gateway.replace-redis-rate-limiter", havingValue = "true")
@@ -71,7 +73,8 @@ public class ThrottleGatewayAutoConfiguration {
 
   private static ThrottleRateLimiter limiter(Limiter limiter, NamedLimits limits, Answers answers, ConfigurationService service, Environment environment) {
     SpringsSettings springs = Binder.get(environment).bindOrCreate(SpringsSettings.PREFIX, SpringsSettings.class);
-    return new ThrottleRateLimiter(limiter, limits, answers, service, springs);
+    boolean preflights = environment.getProperty("redis-throttle.preflights", boolean.class, false);
+    return new ThrottleRateLimiter(limiter, limits, answers, service, springs, preflights);
   }
 
   /** The filter Throttle. */

@@ -133,8 +133,10 @@ public final class ThrottleGatewayFilterFactory extends AbstractGatewayFilterFac
   public GatewayFilter apply(Config config) {
     Route route = route("Throttle", config);
     return (exchange, chain) ->
-        RateLimitWebFilter.decide(route, exchange, web)
-            .flatMap(decision -> decision.goesOn() ? chain.filter(exchange) : RateLimitWebFilter.refuse(exchange, decision));
+        RateLimitWebFilter.isFreePreflight(exchange, web)
+            ? chain.filter(exchange)
+            : RateLimitWebFilter.decide(route, exchange, web)
+                .flatMap(decision -> decision.goesOn() ? chain.filter(exchange) : RateLimitWebFilter.refuse(exchange, decision));
   }
 
   /** Reads arguments, and refuses what is wrong. */

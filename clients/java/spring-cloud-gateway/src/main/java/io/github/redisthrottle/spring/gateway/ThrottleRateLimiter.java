@@ -9,6 +9,9 @@ import io.github.redisthrottle.http.HeaderFields;
 import io.github.redisthrottle.spring.Answers;
 import io.github.redisthrottle.spring.NamedLimits;
 import io.github.redisthrottle.spring.Settings;
+import io.github.redisthrottle.spring.reactive.Decisions;
+import io.github.redisthrottle.spring.reactive.RateLimitWebFilter;
+import io.github.redisthrottle.spring.web.Cors;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
@@ -43,15 +46,18 @@ public final class ThrottleRateLimiter extends AbstractRateLimiter<ThrottleRateL
   private final Answers answers;
   private final ConfigurationService service;
   private final SpringsSettings springs;
+  private final boolean preflights;
 
   /** Makes one. */
-  ThrottleRateLimiter(Decider decider, NamedLimits named, Answers answers, ConfigurationService service, SpringsSettings springs) {
+  ThrottleRateLimiter(
+      Decider decider, NamedLimits named, Answers answers, ConfigurationService service, SpringsSettings springs, boolean preflights) {
     super(Config.class, SPRINGS, service);
     this.decider = decider;
     this.named = named;
     this.answers = answers;
     this.service = service;
     this.springs = springs;
+    this.preflights = preflights;
     springs.config().forEach((route, config) -> getConfig().put(route, Settings.value(SpringsSettings.PREFIX + ".config." + route, config, this::checked)));
   }
 
@@ -192,9 +198,29 @@ public final class ThrottleRateLimiter extends AbstractRateLimiter<ThrottleRateL
     }
     Call call = Call.limit("gateway:" + routeId + ":" + id, limits).cost(config.units());
     Call asked = limits.size() > 1 ? call.each() : call;
-    return Mono.fromCompletionStage(() -> decider.decide(asked))
-        .map(result -> new Response(result.allowed(), headers(config, limits, result)))
-        .onErrorResume(error -> undecided(config, error));
+    Mono<Response> decided =
+        Decisions.of(() -> decider.decide(asked))
+            .map(result -> new Response(result.allowed(), headers(config, limits, result)))
+            .onErrorResume(error -> undecided(config, error));
+    return Mono.deferContextual(
+        context -> {
+          if (!(context.getOrDefault(ServerWebExchange.class, null) instanceof ServerWebExchange exchange)) { // RateLimitWebFilter has put it there
+            return decided;
+          }
+          boolean free = !preflights && RateLimitWebFilter.isPreflight(exchange);
+          boolean ofOtherOrigin = exchange.getRequest().getHeaders().getOrigin() != null;
+          return free ? Mono.just(new Response(true, Map.of())) : ofOtherOrigin ? decided.map(ThrottleRateLimiter::exposed) : decided;
+        });
+  }
+
+  /** Lets a page of another origin read the fields of limits. */
+  private static Response exposed(Response response) {
+    if (!response.getHeaders().containsKey("RateLimit")) {
+      return response;
+    }
+    Map<String, String> headers = new HashMap<>(response.getHeaders());
+    headers.put(Cors.EXPOSE, Cors.FIELDS);
+    return new Response(response.isAllowed(), headers);
   }
 
   private Map<String, String> headers(Config config, List<Limit> limits, Result result) {

@@ -1,0 +1,168 @@
+package io.github.redisthrottle.connection;
+
+import io.github.redisthrottle.MistakeException;
+import java.util.Queue;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.Executor;
+import java.util.concurrent.ForkJoinPool;
+import java.util.concurrent.ForkJoinWorkerThread;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
+import java.util.function.Supplier;
+
+/**
+ * Hands replies over to callers, away from the thread that has read them: what a caller does next would keep that thread from reading
+ * other replies. For a {@link Connection} on an event loop.
+ *
+ * <p>A caller that blocks takes its reply in its own thread, which costs no switch more than waiting does. For all others a pool of daemon
+ * threads, {@code throttle-1} and so on, one for each processor, does it; it has more while they wait for futures.
+ */
+public final class Handover {
+  private static final ThreadLocal<Desk> HERE = new ThreadLocal<>();
+  private static final ThreadLocal<Boolean> READS = new ThreadLocal<>();
+
+  private Handover() {}
+
+  /** Begins with the first call that needs it, and ends its threads when nothing has been to do for a while. */
+  private static final class Pool {
+    private static final int THREADS = Math.max(2, Runtime.getRuntime().availableProcessors());
+    private static final int MORE = 256;
+    static final ForkJoinPool POOL =
+        new ForkJoinPool(THREADS, Pool::thread, null, true, THREADS, THREADS + MORE, 1, pool -> true, 10, TimeUnit.SECONDS);
+
+    private static ForkJoinWorkerThread thread(ForkJoinPool pool) {
+      ForkJoinWorkerThread thread = ForkJoinPool.defaultForkJoinWorkerThreadFactory.newThread(pool);
+      thread.setName("throttle-" + (thread.getPoolIndex() + 1));
+      thread.setContextClassLoader(Handover.class.getClassLoader()); // that of the application: others are the system's
+      return thread;
+    }
+  }
+
+  /** Where replies wait for a caller that blocks. When it has left, the pool takes them. */
+  private static final class Desk implements Executor, ForkJoinPool.ManagedBlocker {
+    private final Thread caller = Thread.currentThread();
+    private final Queue<Runnable> replies = new ConcurrentLinkedQueue<>();
+    private CompletableFuture<?> awaited;
+    private volatile boolean closed;
+
+    @Override
+    public void execute(Runnable reply) {
+      replies.add(reply);
+      if (!closed) {
+        LockSupport.unpark(caller);
+      } else if (replies.remove(reply)) {
+        Pool.POOL.execute(reply);
+      }
+    }
+
+    /** Takes replies until a future is done, or the thread is interrupted. */
+    void await(CompletableFuture<?> future) {
+      awaited = future;
+      future.whenComplete((value, error) -> LockSupport.unpark(caller));
+      try {
+        while (!future.isDone() && !caller.isInterrupted()) {
+          Runnable reply = replies.poll();
+          if (reply != null) {
+            reply.run();
+          } else {
+            ForkJoinPool.managedBlock(this);
+          }
+        }
+      } catch (InterruptedException e) { // which block never throws
+        caller.interrupt();
+      }
+    }
+
+    @Override
+    public boolean block() {
+      LockSupport.park(this);
+      return true;
+    }
+
+    @Override
+    public boolean isReleasable() {
+      return awaited.isDone() || !replies.isEmpty() || caller.isInterrupted();
+    }
+
+    void close() {
+      closed = true;
+      for (Runnable reply = replies.poll(); reply != null; reply = replies.poll()) {
+        Pool.POOL.execute(reply);
+      }
+    }
+  }
+
+  /**
+   * Returns a future that completes as the other one does, in a thread of its caller or of the pool. Completing it otherwise, such as by
+   * cancelling it, cancels the other one. Call it in the thread of the caller.
+   */
+  public static <T> CompletableFuture<T> of(CompletableFuture<T> read) {
+    if (read.isDone()) {
+      return read;
+    }
+    Desk desk = HERE.get();
+    Executor to = desk == null ? Pool.POOL : desk;
+    CompletableFuture<T> handed = new CompletableFuture<>();
+    handed.whenComplete((value, error) -> read.cancel(false));
+    read.whenComplete(
+        (value, error) ->
+            to.execute(
+                () -> {
+                  if (error != null) {
+                    handed.completeExceptionally(error);
+                  } else {
+                    handed.complete(value);
+                  }
+                }));
+    return handed;
+  }
+
+  /** Says that this thread reads replies, so that nobody may wait for one here. */
+  public static void readsHere() {
+    if (READS.get() == null) {
+      READS.set(true);
+    }
+  }
+
+  /**
+   * Asks something, and waits until its stage is done, or this thread is interrupted: whoever calls this looks which of the two it is.
+   *
+   * @throws MistakeException in a thread that reads replies, before anything is asked: it would wait for itself
+   */
+  public static <T> CompletableFuture<T> await(Supplier<? extends CompletionStage<T>> call) {
+    if (READS.get() != null) {
+      throw new MistakeException(
+          "a blocking call in "
+              + Thread.currentThread().getName()
+              + ", a thread of the connection, which would wait for itself: use limiter.async(), or block elsewhere, such as in thenApplyAsync",
+          null);
+    }
+    Desk desk = new Desk();
+    try {
+      CompletableFuture<T> future = with(desk, call).toCompletableFuture();
+      if (!future.isDone()) {
+        desk.await(future);
+      }
+      return future;
+    } finally {
+      desk.close();
+    }
+  }
+
+  /** Asks something whose reply is not for the caller alone: the pool takes it, also if the caller blocks. */
+  public static <T> T shared(Supplier<T> call) {
+    return with(null, call);
+  }
+
+  private static <T> T with(Desk desk, Supplier<T> call) {
+    Desk before = HERE.get();
+    HERE.set(desk);
+    try {
+      return call.get();
+    } finally {
+      HERE.set(before);
+    }
+  }
+}

@@ -1,0 +1,95 @@
+package io.github.redisthrottle.spring.actuate;
+
+import io.github.redisthrottle.connection.Command;
+import io.github.redisthrottle.connection.Connection;
+import io.github.redisthrottle.connection.ErrorReply;
+import io.github.redisthrottle.spring.NamedLimits;
+import io.github.redisthrottle.spring.RateLimitProperties;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import org.springframework.boot.actuate.endpoint.annotation.Endpoint;
+import org.springframework.boot.actuate.endpoint.annotation.ReadOperation;
+
+/** The endpoint ratelimits: which limits there are, and which keys are denied most. Keys name people and addresses: expose it to operators alone. */
+@Endpoint(id = "ratelimits")
+public final class RateLimitsEndpoint {
+  private static final Command TOP = new Command(List.of("CL.TOP", "10"), null);
+
+  private final NamedLimits limits;
+  private final RateLimitProperties properties;
+  private final Connection connection; // null without one
+  private final Duration timeout;
+
+  /** Makes one. {@code connection} may be null. */
+  public RateLimitsEndpoint(NamedLimits limits, RateLimitProperties properties, Connection connection) {
+    this.limits = limits;
+    this.properties = properties;
+    this.connection = connection;
+    this.timeout = properties.timeout().plusSeconds(1);
+  }
+
+  /** Returns limits by name, the routes, outgoing limits, and the keys that are denied most, or why these are not known. */
+  @ReadOperation
+  public Map<String, Object> limits() {
+    Map<String, Object> told = new LinkedHashMap<>();
+    Map<String, String> named = new TreeMap<>();
+    limits.all().forEach((name, some) -> named.put(name, String.join("; ", some.stream().map(String::valueOf).toList())));
+    told.put("limits", named);
+    told.put("routes", properties.routes().stream().map(RateLimitsEndpoint::route).toList());
+    Map<String, String> outgoing = new TreeMap<>();
+    properties.outgoing().forEach((name, one) -> outgoing.put(name, one.limits()));
+    told.put("outgoing", outgoing);
+    addDenied(told);
+    return told;
+  }
+
+  private static Map<String, Object> route(RateLimitProperties.Route route) {
+    Map<String, Object> told = new LinkedHashMap<>();
+    told.put("paths", route.paths());
+    told.put("methods", route.methods());
+    List<RateLimitProperties.Key> keys =
+        route.keys().isEmpty() ? List.of(new RateLimitProperties.Key(route.key(), route.limits(), route.name())) : route.keys();
+    List<Map<String, String>> some = new ArrayList<>();
+    for (RateLimitProperties.Key key : keys) {
+      some.add(Map.of("key", key.key() == null ? "address" : key.key(), "limits", key.limits()));
+    }
+    told.put("keys", some);
+    return told;
+  }
+
+  /** Returns a row of names and values as a map. */
+  private static Object row(Object row) {
+    if (!(row instanceof List<?> words)) {
+      return row;
+    }
+    Map<String, Object> fields = new LinkedHashMap<>();
+    for (int i = 0; i + 1 < words.size(); i += 2) {
+      fields.put(String.valueOf(words.get(i)), words.get(i + 1));
+    }
+    return fields;
+  }
+
+  private void addDenied(Map<String, Object> told) {
+    try {
+      Object reply = connection == null ? null : connection.send(TOP).toCompletableFuture().get(timeout.toMillis(), TimeUnit.MILLISECONDS);
+      if (reply instanceof List<?> rows) {
+        told.put("denied", rows.stream().map(RateLimitsEndpoint::row).toList());
+      } else {
+        String why = reply instanceof ErrorReply error ? error.text() : "there is no connection to Redis";
+        told.put("deniedUnknown", why);
+      }
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      told.put("deniedUnknown", "interrupted");
+    } catch (ExecutionException | TimeoutException e) {
+      told.put("deniedUnknown", String.valueOf(e.getMessage()));
+    }
+  }
+}

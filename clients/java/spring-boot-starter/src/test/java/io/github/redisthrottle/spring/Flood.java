@@ -1,0 +1,65 @@
+package io.github.redisthrottle.spring;
+
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.Socket;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+
+/**
+ * Many requests at once, and what became of them.
+ *
+ * @param statuses how many responses had each status
+ * @param undecided how many of those with status 200 tell of no limit
+ */
+public record Flood(Map<Integer, Integer> statuses, int undecided) {
+  /** Sends requests, so many at a time, each over a connection of its own, as clients that come once do. */
+  public static Flood send(int port, String path, int requests, int parallel) {
+    ExecutorService threads = Executors.newFixedThreadPool(parallel);
+    Map<Integer, Integer> statuses = new TreeMap<>();
+    int undecided = 0;
+    List<CompletableFuture<String>> sent = new ArrayList<>();
+    for (int i = 0; i < requests; i++) {
+      sent.add(CompletableFuture.supplyAsync(() -> response(port, path), threads));
+    }
+    for (CompletableFuture<String> one : sent) {
+      String response = one.join();
+      int status = Integer.parseInt(response.substring(9, 12));
+      statuses.merge(status, 1, Integer::sum);
+      undecided += status == 200 && !response.toLowerCase(Locale.ROOT).contains("\r\nratelimit:") ? 1 : 0;
+    }
+    threads.shutdown();
+    return new Flood(statuses, undecided);
+  }
+
+  private static String response(int port, String path) {
+    try (Socket socket = new Socket(InetAddress.getLoopbackAddress(), port)) {
+      socket.setSoTimeout(60_000);
+      socket.getOutputStream().write(("GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").getBytes(StandardCharsets.US_ASCII));
+      return new String(socket.getInputStream().readAllBytes(), StandardCharsets.ISO_8859_1);
+    } catch (IOException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  /** Returns how many responses had a status. */
+  public int count(int status) {
+    return statuses.getOrDefault(status, 0);
+  }
+
+  /** Computes for 10 ms, as a handler that is at work. */
+  public static String work() {
+    long ends = System.nanoTime() + 10_000_000;
+    while (System.nanoTime() - ends < 0) {
+      Thread.onSpinWait();
+    }
+    return Thread.currentThread().getName();
+  }
+}

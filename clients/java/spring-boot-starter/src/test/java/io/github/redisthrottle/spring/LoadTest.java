@@ -1,0 +1,202 @@
+package io.github.redisthrottle.spring;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.github.redisthrottle.LimitedException;
+import io.github.redisthrottle.testing.Server;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.params.provider.ValueSource;
+import org.springframework.boot.WebApplicationType;
+import org.springframework.context.annotation.Bean;
+import org.springframework.context.annotation.Configuration;
+import org.springframework.data.redis.core.StringRedisTemplate;
+import org.springframework.web.bind.annotation.GetMapping;
+import org.springframework.web.bind.annotation.RestController;
+import reactor.core.publisher.Mono;
+
+/** Applications at work, whose handlers compute: a healthy Redis is no outage, and nobody gets past a limit. */
+class LoadTest {
+  /** The rounds of a flood: SIZE of make test-load. */
+  private static final int ROUNDS = Integer.getInteger("load.rounds", 1);
+
+  private static final String[] PROPERTIES = {
+    "redis-throttle.timeout=200ms",
+    "redis-throttle.routes[0].paths=/free/**",
+    "redis-throttle.routes[0].limits=RATE 1000000/h",
+    "redis-throttle.routes[1].paths=/tight/**",
+    "redis-throttle.routes[1].limits=RATE 100/h NAME tight",
+    "server.tomcat.threads.max=50",
+    "server.tomcat.accept-count=1000",
+  };
+
+  /** Controllers. */
+  @Configuration(proxyBeanMethods = false)
+  static class Controllers {
+    @Bean
+    Pages busyPages(Service nested) {
+      return new Pages(nested);
+    }
+
+    @Bean
+    Service nested(StringRedisTemplate redis) {
+      return new Service(redis);
+    }
+  }
+
+  /** Methods that block within others that do not. */
+  static class Service {
+    private final StringRedisTemplate redis;
+
+    Service(StringRedisTemplate redis) {
+      this.redis = redis;
+    }
+
+    @RateLimit(limits = "RATE 3/h", name = "inner")
+    public String inner() {
+      return "inner";
+    }
+
+    @RateLimit(limits = "RATE 1000/h", name = "redis")
+    public CompletableFuture<String> readsRedis() {
+      return CompletableFuture.completedFuture("read " + redis.opsForValue().get("none"));
+    }
+  }
+
+  /** A method that calls another one, by its proxy. */
+  static class Outer {
+    private final Service nested;
+
+    Outer(Service nested) {
+      this.nested = nested;
+    }
+
+    @RateLimit(limits = "RATE 1000/h", name = "outer")
+    public CompletableFuture<String> outer() {
+      return CompletableFuture.completedFuture(nested.inner());
+    }
+  }
+
+  /** Handlers. */
+  @RestController
+  static class Pages {
+    private final Service nested;
+
+    Pages(Service nested) {
+      this.nested = nested;
+    }
+
+    @GetMapping({"/free/work", "/tight/work"})
+    Mono<String> work() {
+      return Mono.fromSupplier(Flood::work);
+    }
+
+    @GetMapping("/free/blocks")
+    String blocks() {
+      return nested.inner();
+    }
+  }
+
+  private static int port(Application application) {
+    return Integer.parseInt(application.context.getEnvironment().getProperty("local.server.port"));
+  }
+
+  /** A few of them, since other tests want the processor, too. */
+  @ParameterizedTest
+  @CsvSource({"SERVLET,jedis", "REACTIVE,lettuce"})
+  void aHandlerAtWorkIsNoOutage(WebApplicationType type, String client) {
+    try (Server server = Server.start();
+        Application application = Application.start(type, null, List.of(Controllers.class), with(client, server))) {
+      assertPassesNoMoreThanTheLimit(Flood.send(port(application), "/tight/work", 200, 20), 200);
+    }
+  }
+
+  @ParameterizedTest
+  @CsvSource({"SERVLET,lettuce", "SERVLET,jedis", "REACTIVE,lettuce", "REACTIVE,jedis"})
+  @EnabledIfSystemProperty(named = "load.rounds", matches = "[0-9]+")
+  void aHandlerAtWorkFromItsFirstRequestOn(WebApplicationType type, String client) {
+    try (Server server = Server.start();
+        Application application = Application.start(type, null, List.of(Controllers.class), with(client, server))) {
+      Flood free = Flood.send(port(application), "/free/work", 200 * ROUNDS, 50);
+      assertTrue(free.count(200) >= 100 * ROUNDS, free::toString); // the rest is an overload, on a machine that others use
+      assertEquals(200 * ROUNDS, free.count(200) + free.count(503), free::toString);
+      assertEquals(0, free.undecided(), free::toString);
+      Flood tight = Flood.send(port(application), "/tight/work", 400 * ROUNDS, 50);
+      assertPassesNoMoreThanTheLimit(tight, 400 * ROUNDS);
+      assertTrue(tight.count(429) >= 100 * ROUNDS, tight::toString);
+    }
+  }
+
+  private static void assertPassesNoMoreThanTheLimit(Flood tight, int requests) {
+    assertEquals(0, tight.undecided(), tight::toString);
+    assertTrue(tight.count(200) <= 101 + ROUNDS, tight::toString); // one comes back in 36 s
+    assertEquals(requests, tight.count(200) + tight.count(429) + tight.count(503), tight::toString);
+  }
+
+  /** More than are served in time: who is not decided in time is an overload, which is denied. */
+  @ParameterizedTest
+  @CsvSource({"SERVLET,lettuce", "SERVLET,jedis", "REACTIVE,lettuce", "REACTIVE,jedis"})
+  @EnabledIfSystemProperty(named = "load.rounds", matches = "[0-9]+")
+  void aThousandCallersPassNoMoreThanTheLimit(WebApplicationType type, String client) {
+    try (Server server = Server.start();
+        Application application = Application.start(type, null, List.of(Controllers.class), with(client, server))) {
+      assertPassesNoMoreThanTheLimit(Flood.send(port(application), "/tight/work", 2000 * ROUNDS, 1000), 2000 * ROUNDS);
+    }
+  }
+
+  @Test
+  @EnabledIfSystemProperty(named = "load.rounds", matches = "[0-9]+")
+  void theBodyOfAFutureMayBlockOnLettuce() throws Exception {
+    theBodyOfAFutureMayBlock("lettuce");
+  }
+
+  private static String[] with(String client, Server server) {
+    String[] all = Arrays.copyOf(PROPERTIES, PROPERTIES.length + 2);
+    all[PROPERTIES.length] = "spring.data.redis.client-type=" + client;
+    all[PROPERTIES.length + 1] = "spring.data.redis.port=" + server.port;
+    return all;
+  }
+
+  @Test
+  void aMethodThatBlocksBehindARouteOfWebFluxIsRefusedAndHarmsNobody() {
+    try (Server server = Server.start();
+        Application application = Application.start(WebApplicationType.REACTIVE, null, List.of(Controllers.class), with("lettuce", server))) {
+      CompletableFuture<Flood> others = CompletableFuture.supplyAsync(() -> Flood.send(port(application), "/free/work", 60, 6));
+      Flood blocking = Flood.send(port(application), "/free/blocks", 8, 8);
+      assertEquals(Map.of(500, 8), blocking.statuses());
+      assertTrue(others.join().count(200) >= 30, others.join()::toString);
+      assertEquals(0, others.join().undecided());
+    }
+  }
+
+  @ParameterizedTest
+  @ValueSource(strings = "jedis")
+  void theBodyOfAFutureMayBlock(String client) throws Exception {
+    try (Server server = Server.start();
+        Application application = Application.start(WebApplicationType.SERVLET, null, List.of(Controllers.class, Outer.class), with(client, server))) {
+      int admitted = 0;
+      for (int i = 0; i < 8; i++) {
+        try {
+          assertEquals("inner", application.bean(Outer.class).outer().get(20, TimeUnit.SECONDS));
+          admitted++;
+        } catch (ExecutionException e) {
+          assertTrue(e.getCause() instanceof LimitedException || e.getCause() instanceof CompletionException, e::toString);
+        }
+      }
+      assertEquals(3, admitted);
+      for (int i = 0; i < 8; i++) {
+        assertEquals("read null", application.bean(Service.class).readsRedis().get(20, TimeUnit.SECONDS));
+      }
+    }
+  }
+}

@@ -1,0 +1,66 @@
+// An address that leads to another server by now, as behind DNS or a balancer: a server that is not the master any more is left at once.
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import net from 'node:net'
+import { describe, test } from 'node:test'
+import { Limiter, OutageError, rate } from '@redis-throttle/client'
+import { single } from './clients.mjs'
+import { Server, until } from './servers.mjs'
+
+const logger = { info() {}, error() {} }
+
+/** An address whose new connections lead to the server that it is told. */
+async function moving(port: number): Promise<{ port: number; to: (port: number) => void; close: () => void }> {
+  let target = port
+  const sockets = new Set<net.Socket>()
+  const listener = net.createServer((socket) => {
+    const server = net.connect(target, '127.0.0.1')
+    for (const one of [socket, server]) sockets.add(one.on('error', () => {}))
+    socket.pipe(server).pipe(socket)
+    socket.on('close', () => server.destroy())
+    server.on('close', () => socket.destroy())
+  }).listen(0, '127.0.0.1')
+  await once(listener, 'listening')
+  return {
+    port: (listener.address() as net.AddressInfo).port,
+    to: (port) => { target = port },
+    close: () => {
+      for (const socket of sockets) socket.destroy()
+      listener.close()
+    },
+  }
+}
+
+describe('an address that moves to another master', () => {
+  for (const [name, open] of Object.entries(single)) {
+    for (const kind of ['with the module', 'without the module'] as const) {
+      test(`${name}, ${kind}: the old one, which only reads by now, is left at once`, async () => {
+        const start = (...options: string[]) => (kind === 'with the module' ? Server.start(...options) : Server.withoutModule(...options))
+        await using old = await start()
+        await using next = await start()
+        const way = await moving(old.port)
+        const { client, close } = await open(way.port)
+        try {
+          const limiter = new Limiter(client, { logger, timeout: '2s', breaker: { pause: '20ms', logger } })
+          const limit = rate(1000, '1h')
+          await limiter.limit('k', limit)
+          way.to(next.port)
+          await old.do('REPLICAOF', '127.0.0.1', next.port)
+          await assert.rejects(limiter.limit('k', limit), OutageError)
+          await until(async () => {
+            try {
+              await limiter.limit('k', limit)
+            } catch (error) {
+              assert.ok(error instanceof OutageError, String(error))
+              return false
+            }
+            return (await next.do('EXISTS', 'k')) === 1
+          }, 'calls go to the new master')
+        } finally {
+          await close()
+          way.close()
+        }
+      })
+    }
+  }
+})

@@ -1,0 +1,153 @@
+"""An address that leads to another master now, as a name, a load balancer or the primary endpoint of a managed service does after a failover.
+
+Connections that are open stay with the old master, which answers READONLY from then on. They are left at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+
+from redis_throttle import Limiter, OutageError, fixed
+from servers import PATIENCE, Server, await_true
+from test_doors import Ask
+
+DAY = fixed(1_000_000, "1d")
+
+
+class Address:
+    """An address that leads to a server. What is connected already stays where it is when the address moves."""
+
+    def __init__(self, target: Server) -> None:
+        self.target = target
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.sockets: list[socket.socket] = []
+        self.connections = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                here, _ = self.listener.accept()
+            except OSError:
+                return
+            there = socket.create_connection(("127.0.0.1", self.target.port))
+            self.connections += 1
+            self.sockets += [here, there]
+            for source, sink in ((here, there), (there, here)):
+                threading.Thread(target=self._pass_on, args=(source, sink), daemon=True).start()
+
+    @staticmethod
+    def _pass_on(source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
+        with contextlib.suppress(OSError):
+            sink.shutdown(socket.SHUT_WR)
+
+    def stop(self) -> None:
+        self.listener.close()
+        for one in self.sockets:
+            one.close()
+
+
+class Pair:
+    """A master and its replica."""
+
+    def __init__(self, with_module: bool) -> None:
+        self.old = Server("--repl-diskless-sync-delay", "0", with_module=with_module)
+        self.new = Server("--replicaof", "127.0.0.1", str(self.old.port), with_module=with_module)
+        await_true(lambda: self.new.replication().get("master_link_status") == "up", "the replica has the data")
+
+    def fail_over(self) -> None:
+        assert self.old.do("WAIT", 1, 30_000) == 1
+        self.new.do("REPLICAOF", "NO", "ONE")
+        self.old.do("REPLICAOF", "127.0.0.1", self.new.port)
+        await_true(lambda: self.old.replication().get("master_link_status") == "up", "the old master follows")
+
+    def stop(self) -> None:
+        self.new.stop()
+        self.old.stop()
+
+
+@pytest.fixture(params=[True, False], ids=["module", "functions"])
+def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
+    pair = Pair(request.param)
+    yield pair
+    pair.stop()
+
+
+@pytest.fixture
+def address(pair: Pair) -> Iterator[Address]:
+    address = Address(pair.old)
+    yield address
+    address.stop()
+
+
+@pytest.fixture(params=["threads", "asyncio"])
+def get(request: pytest.FixtureRequest) -> Iterator[Ask]:
+    ask = Ask(request.param == "asyncio")
+    yield ask
+    if ask.runner is not None:
+        ask.runner.close()
+
+
+def at_once(get: Ask, limiter: Any, n: int) -> None:
+    """Make calls at the same time, so that several connections are open."""
+    if not get.asynchronous:
+        threads = [threading.Thread(target=limiter.limit, args=("k", DAY)) for _ in range(n)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join(PATIENCE)
+        return
+
+    async def all_of_them() -> None:
+        await asyncio.gather(*(limiter.limit("k", DAY) for _ in range(n)))
+
+    get(all_of_them())
+
+
+@pytest.mark.parametrize("library", ["redis", "valkey"])
+def test_the_old_master_is_left_with_the_first_answer_that_it_is_none(pair: Pair, address: Address, get: Ask, library: str) -> None:
+    limiter = get.limiter(f"{library}://127.0.0.1:{address.port}", timeout="5s")
+    at_once(get, limiter, 20)
+    used = 20
+    pair.fail_over()
+    address.target = pair.new
+    with pytest.raises(OutageError, match=r"READONLY|read only|can't write"):
+        get(limiter.limit("k", DAY))
+    for _ in range(3):
+        used += 1
+        assert get(limiter.limit("k", DAY)).remaining == 1_000_000 - used, "the new master decides"
+    get(limiter.close())
+
+
+def test_a_call_that_waits_leaves_it_too(pair: Pair, address: Address, get: Ask) -> None:
+    limiter = get.limiter(f"redis://127.0.0.1:{address.port}", timeout="5s", poll="100ms")
+    get(limiter.limit("k", DAY))
+    pair.fail_over()
+    address.target = pair.new
+    with pytest.raises(OutageError):
+        get(limiter.limit("k", DAY))
+    assert get(limiter.wait("k", DAY, timeout="5s")).allowed
+    get(limiter.close())
+
+
+def test_a_client_of_ones_own_leaves_it_too(pair: Pair, address: Address) -> None:
+    with redis.Redis(port=address.port, socket_timeout=PATIENCE, socket_connect_timeout=PATIENCE) as client:
+        limiter = Limiter(client, timeout="30s")
+        limiter.limit("k", DAY)
+        pair.fail_over()
+        address.target = pair.new
+        with pytest.raises(OutageError):
+            limiter.limit("k", DAY)
+        assert limiter.limit("k", DAY).allowed
