@@ -81,7 +81,8 @@ test-dev: ## servers: the tests of servers that apply, on throttle-dev (ARGS=)
 test-upstream: build-gateway build-dev ## servers: throttle-gateway beside envoyproxy/ratelimit, in one process (ARGS='-v' SEED=0)
 	@scripts/with-args scripts/test-upstream
 
-test: build build-check build-dev ## everyday: the tests, the long ones smaller (SERVER=valkey-server ARGS='-run Burst' SEED=0)
+test: build build-check build-dev ## everyday: the tests, the long ones smaller: 3 to 9 minutes (SERVER=valkey-server ARGS='-run Burst' SEED=0)
+	@echo "==> testing takes 3 to 9 minutes on two cores; make test-unit needs no server and takes less" >&2
 	@scripts/with-args scripts/test -short ./tests/... work
 
 test-full: build build-check test-dev ## everyday: every test at full size, as .ci/run does (SERVER= ARGS= SEED=)
@@ -116,6 +117,10 @@ test-clients bench-clients: STAGE := clients
 test-clients: build build-dev ## servers: tests of the packages in clients/, with the frameworks that they are for (SERVER= ARGS='python -k lease')
 	@scripts/with-args scripts/test-clients
 
+.PHONY: test-load
+test-load: build ## servers: programs at work: at most the limit passes, and a busy one takes no server for dead (SERVER= ARGS='go')
+	@scripts/with-args scripts/test-load
+
 servers: ## servers: fetch the servers of test-matrix into build/servers
 	@scripts/setup run
 	@for name in $$(grep -v '^#' scripts/servers.txt | cut -d ' ' -f 1); do scripts/fetch-server $$name || exit; done
@@ -127,7 +132,7 @@ race: ## prove: unit tests under the race detector
 	GOWORK=off go -C scripts/tools test -race ./... # not in the workspace
 
 # What is below proof/ is a package of tests that looks further where PROVE is set; so does line.
-prove: ## prove: what is proven for all inputs, and tried exhaustively: the proofs of docs/proof.md (ARGS=)
+prove: ## prove: what is proven for all inputs, and tried exhaustively: the proofs of docs/internals/proof.md (ARGS=)
 	@scripts/setup $(STAGE)
 	@scripts/with-args scripts/prove
 
@@ -173,8 +178,9 @@ BENCH = go build -o build/throttle-bench ./bench/throttle-bench && \
 
 BENCHED = $(addprefix ./,$(sort $(dir $(shell git grep -l '^func Benchmark' -- '*_test.go' ':!tests'))))
 
-bench: build ## measure: the commands beside SET, the floor and the usual Lua (SERVER= PEERS= ARGS='--so before.so')
-	@$(BENCH)
+# Beside another module, servers since Redis 7.2 are asked more than those before.
+bench: build ## measure: the commands beside SET, the floor and the usual Lua, and beside another module on three servers (SERVER= PEERS= ARGS='--so before.so')
+	@$(BENCH) --beside-on "$$(scripts/find-server redis-8.0)" --beside-on "$$(scripts/find-server valkey-sid)"
 
 bench-curves: build ## measure: the same by number of keys, clients, units; with AOF and replicas (SERVER= ARGS=keys)
 	@$(BENCH) curve

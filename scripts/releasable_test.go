@@ -83,7 +83,7 @@ func TestAVersionIsReleasedOnce(t *testing.T) {
 // The page names the commit of each version, for repositories that came without tags.
 func TestTheCommitsOfVersionsAreTheirs(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../docs/releasing.md")
+	page, err := os.ReadFile("../docs/internals/releasing.md")
 	require.NoError(t, err)
 	found := 0
 	for _, line := range strings.Split(string(page), "\n") {

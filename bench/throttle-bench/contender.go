@@ -33,13 +33,14 @@ type contender struct {
 	Keys    int                  `json:"keys,omitempty"`   // of so many keys at most, where they are large
 	Samples map[metric][]float64 `json:"samples" yaml:"-"` // one a round
 
-	Kind    string   `json:"-"` // of kinds
-	Host    string   `json:"-"` // the server it is measured on, a path of a module or one of the hosts below
-	Script  string   `json:"-"` // the file in recipes/ that {sha} stands for, or libraryAsScript
-	Setup   []string `json:"-"` // called for every key before the calls that are measured; by default Call, once
-	KeysOf  string   `json:"-"` // the contender whose keys it uses, in place of its own
-	Counted bool     `json:"-"` // it takes part in a count only
-	Keeps   []string `json:"-"` // calls whose state is weighed; their limit is 1000 per day, to outlast the weighing
+	Program string   `json:"-" yaml:"-"` // of its server, where that is another than the others'
+	Kind    string   `json:"-"`          // of kinds
+	Host    string   `json:"-"`          // the server it is measured on, a path of a module or one of the hosts below
+	Script  string   `json:"-"`          // the file in recipes/ that {sha} stands for, or libraryAsScript
+	Setup   []string `json:"-"`          // called for every key before the calls that are measured; by default Call, once
+	KeysOf  string   `json:"-"`          // the contender whose keys it uses, in place of its own
+	Counted bool     `json:"-"`          // it takes part in a count only
+	Keeps   []string `json:"-"`          // calls whose state is weighed; their limit is 1000 per day, to outlast the weighing
 }
 
 // kind is what a contender promises of each call.
@@ -73,6 +74,7 @@ const (
 	groupFunction = "functions"
 	groupPeer     = "peer"
 	groupBuild    = "build"
+	groupServer   = "server" // on further servers
 )
 
 // baseline is the contender that the others' figures are divided by.
@@ -120,6 +122,9 @@ func (c contender) keys(ofRun int) int {
 	}
 	return ofRun
 }
+
+// server is what tells its server from others.
+func (c contender) server() string { return c.Program + c.Host }
 
 // isBuild says whether it is another build's.
 func (c contender) isBuild() bool { return c.Group == groupBuild }

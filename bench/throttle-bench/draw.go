@@ -26,7 +26,7 @@ const (
 // drawBench draws execution times, of all contenders and of the few that a front page has
 // room for, and latencies with one client and with fifty.
 func drawBench(dir, server string, list []contender) {
-	list = inScale(withoutBuilds(list))
+	list = inScale(withoutTwins(list))
 	chart := func(name, title string, list []contender, panels ...*plot.Plot) {
 		height := rowHeight*vg.Length(len(list)) + vg.Points(84)
 		svg.Write(filepath.Join(dir, name), title, chartWidth, height*vg.Length(len(panels))+vg.Points(24),

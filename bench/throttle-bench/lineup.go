@@ -74,7 +74,7 @@ type entrant struct {
 func (l *lineup) assemble(ctx context.Context, list []contender, serverArgs ...string) {
 	l.hosts = map[string]*host{}
 	// The host with the module is there in any case: the results name its version.
-	l.startHost(ctx, hostMain, serverArgs)
+	l.startHost(ctx, contender{}, serverArgs)
 	for _, c := range list {
 		// Prefixes are of one length, which counts in bytes per key.
 		owner := cmp.Or(c.KeysOf, c.Name)
@@ -86,8 +86,8 @@ func (l *lineup) assemble(ctx context.Context, list []contender, serverArgs ...s
 
 // enter makes a contender an entrant, whose keys have a prefix. It starts its server unless it runs.
 func (l *lineup) enter(ctx context.Context, c contender, prefix string, serverArgs ...string) {
-	l.startHost(ctx, c.Host, serverArgs)
-	e := &entrant{contender: c, host: l.hosts[c.Host], prefix: prefix}
+	l.startHost(ctx, c, serverArgs)
+	e := &entrant{contender: c, host: l.hosts[c.server()], prefix: prefix}
 	if known := must.Get(e.host.Do(ctx, "COMMAND", "INFO", c.command()).Slice()); len(known) != 1 || known[0] == nil {
 		l.skipped = append(l.skipped, fmt.Sprintf("%s: the server has no %s", c.Name, c.command()))
 		return
@@ -110,8 +110,9 @@ func scriptOf(name string) string {
 	return string(must.Get(recipes.ReadFile("recipes/" + name)))
 }
 
-func (l *lineup) startHost(ctx context.Context, name string, args []string) {
-	if l.hosts[name] != nil {
+func (l *lineup) startHost(ctx context.Context, of contender, args []string) {
+	name, key := of.Host, of.server()
+	if l.hosts[key] != nil {
 		return
 	}
 	dir := must.Get(os.MkdirTemp("", "throttle-bench-"))
@@ -132,9 +133,9 @@ func (l *lineup) startHost(ctx context.Context, name string, args []string) {
 	default:
 		modules = []string{"--loadmodule", name}
 	}
-	l.hosts[name] = &host{Server: server.Start(ctx, l.options.Server, append(modules, args...)...)}
+	l.hosts[key] = &host{Server: server.Start(ctx, cmp.Or(of.Program, l.options.Server), append(modules, args...)...)}
 	if name == hostFunctions {
-		must.Do(l.hosts[name].FunctionLoad(ctx, functions.Library).Err())
+		must.Do(l.hosts[key].FunctionLoad(ctx, functions.Library).Err())
 	}
 }
 

@@ -56,7 +56,7 @@ func run(ctx context.Context, args []string) (err error) {
 }
 
 // shown are the files of a run that the documentation shows: the tables and two charts. The figures behind them stay in the folder of the run.
-var shown = []string{"*.md", "bench-headline*.svg", "bench-execution*.svg"}
+var shown = []string{"*.txt", "bench-headline*.svg", "bench-execution*.svg"}
 
 // publishShown copies them.
 func publishShown(from, to string) {

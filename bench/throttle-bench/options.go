@@ -19,6 +19,7 @@ type options struct {
 	Server        string        `default:"redis-server" help:"Server to measure on: a path, or a name on PATH."`
 	Module        string        `default:"build/throttle.so" type:"existingfile" help:"The module, as make build makes it."`
 	Builds        []string      `name:"so" sep:"none" type:"existingfile" help:"Another build of the module, to compare this one with."`
+	Servers       []string      `name:"beside-on" sep:"none" type:"existingfile" help:"A further server, on which calls beside another module are compared with those alone."`
 	Peers         string        `env:"PEERS" help:"Further modules, each on a server of its own: \"path.so:COMMAND\", followed by the arguments of the call unless they are \"{key} {burst} {count} {period} {quantity}\"."`
 	Contenders    string        `short:"c" help:"Take only contenders whose name matches this regular expression, what they are compared with, and SET PX."`
 	Rounds        int           `short:"r" default:"${rounds}" help:"Rounds for execution times. In a round every contender has a slice."`
@@ -83,7 +84,7 @@ func (o options) chosen() (list []contender) {
 	if err != nil {
 		must.Fail("--contenders: %w", err)
 	}
-	all := append(withBuilds(contenders, o.Builds), must.Get(parsePeers(o.Peers))...)
+	all := append(withServers(withBuilds(contenders, o.Builds), o.Servers), must.Get(parsePeers(o.Peers))...)
 	wanted := map[string]bool{}
 	for _, c := range all {
 		if pattern.MatchString(c.Name) || c.isBuild() && pattern.MatchString(c.Beside) {

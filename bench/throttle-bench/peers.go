@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"redis-throttle/bench/internal/must"
+	"redis-throttle/bench/internal/server"
 )
 
 // peerTemplate is the form of a peer's call unless it is given: that of redis-cell's
@@ -68,9 +69,31 @@ func withBuilds(list []contender, builds []string) (all []contender) {
 	return all
 }
 
-// withoutBuilds leaves them out again.
-func withoutBuilds(list []contender) []contender {
-	return slices.DeleteFunc(slices.Clone(list), contender.isBuild)
+// withServers sets what is measured beside another module on further servers, too: each with the module alone, and with the other. Ratios
+// to the baseline are those to its twin on the same server.
+func withServers(list []contender, programs []string) []contender {
+	for _, program := range programs {
+		name := server.VersionOf(program)
+		twin := func(of, beside string) contender {
+			c := list[slices.IndexFunc(list, func(c contender) bool { return c.Name == of })]
+			c.Name, c.Beside = name+": "+c.Name, name+": "+beside
+			c.Group, c.Program, c.Keeps = groupServer, program, nil
+			return c
+		}
+		var twins []contender
+		for _, c := range list {
+			if c.Host == hostOther && c.Program == "" {
+				twins = append(twins, twin(c.Beside, baseline), twin(c.Name, c.Beside))
+			}
+		}
+		list = append(append(list, twin(baseline, "")), twins...)
+	}
+	return list
+}
+
+// withoutTwins leaves out what is compared with nothing but its twin.
+func withoutTwins(list []contender) []contender {
+	return slices.DeleteFunc(slices.Clone(list), func(c contender) bool { return c.isBuild() || c.Group == groupServer })
 }
 
 // buildNames are the names of the files, or their paths where several files have one name.

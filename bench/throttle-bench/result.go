@@ -114,14 +114,14 @@ func (l *lineup) about(ctx context.Context) []string {
 	return []string{main.Fields(ctx).Version(), module, machine, time.Now().UTC().Format(time.DateOnly)}
 }
 
-// publish prints a run's tables, and saves them as NAME.md and the figures as NAME.json.
+// publish prints a run's tables, and saves them as NAME.txt and the figures as NAME.json.
 func (o options) publish(name string, r results, tables ...table.Writer) {
 	must.Do(os.MkdirAll(o.Out, 0o755))
 	figures := must.Get(json.MarshalIndent(r, "", "  "))
 	must.Do(os.WriteFile(filepath.Join(o.Out, name+".json"), append(figures, '\n'), 0o644))
-	var markdown bytes.Buffer
-	writeTables(&markdown, r, tables, "; ", table.Writer.RenderMarkdown)
-	must.Do(os.WriteFile(filepath.Join(o.Out, name+".md"), markdown.Bytes(), 0o644))
+	var text bytes.Buffer
+	writeTables(&text, r, tables, "; ", table.Writer.RenderMarkdown)
+	must.Do(os.WriteFile(filepath.Join(o.Out, name+".txt"), text.Bytes(), 0o644))
 	writeTables(os.Stdout, r, tables, "\n", table.Writer.Render)
 	fmt.Println("\n" + filepath.Join(o.Out, name+".*"))
 }

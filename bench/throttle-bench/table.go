@@ -94,7 +94,7 @@ func newTable(title string, words int, header ...any) table.Writer {
 
 // benchTables are a table for each section, and the pairs. Other builds have a row in those only.
 func benchTables(list []contender) []table.Writer {
-	ours := withoutBuilds(list)
+	ours := withoutTwins(list)
 	tables := []table.Writer{sectionTable(sections[0], ours), besideTable(list)}
 	for _, s := range sections[1:] {
 		tables = append(tables, sectionTable(s, ours))

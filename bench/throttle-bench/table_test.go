@@ -73,7 +73,7 @@ func TestARunLeavesItsFiguresTablesAndCharts(t *testing.T) {
 	drawBench(o.Out, bench.About[0], bench.Contenders)
 	o.publish("curve-keys", results{About: bench.About, Curve: &c}, c.table())
 	drawCurve(filepath.Join(o.Out, "curve-keys.svg"), bench.About[0], c)
-	for _, name := range []string{"bench.json", "bench.md", "bench-execution.svg", "bench-execution-dark.svg", "bench-headline.svg", "bench-latency-1.svg", "bench-latency-50.svg", "curve-keys.json", "curve-keys.md", "curve-keys.svg"} {
+	for _, name := range []string{"bench.json", "bench.txt", "bench-execution.svg", "bench-execution-dark.svg", "bench-headline.svg", "bench-latency-1.svg", "bench-latency-50.svg", "curve-keys.json", "curve-keys.txt", "curve-keys.svg"} {
 		text, err := os.ReadFile(filepath.Join(o.Out, name))
 		require.NoError(t, err)
 		assert.Contains(t, string(text), "CL.THROTTLE allowed", name)
@@ -86,7 +86,7 @@ func TestARunLeavesItsFiguresTablesAndCharts(t *testing.T) {
 	for i := range files {
 		files[i] = filepath.Base(files[i])
 	}
-	assert.Equal(t, []string{"bench-execution-dark.svg", "bench-execution.svg", "bench-headline-dark.svg", "bench-headline.svg", "bench.md", "curve-keys.md"}, files)
+	assert.Equal(t, []string{"bench-execution-dark.svg", "bench-execution.svg", "bench-headline-dark.svg", "bench-headline.svg", "bench.txt", "curve-keys.txt"}, files)
 
 	drawn, err := os.ReadFile(filepath.Join(o.Out, "curve-keys.svg"))
 	require.NoError(t, err)

@@ -17,6 +17,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
 	pb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -213,6 +215,47 @@ func TestMethodsHaveLimitsOfTheirOwn(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, `CL.LIMIT "`+service+` everybody" RATE 2/1d COMPACT`, l.Asked()[0].String())
 	assert.Equal(t, "CL.LIMIT mine"+service+"UnaryCall RATE 3/1d COMPACT", l.Asked()[1].String())
+}
+
+// A probe that met a limit would take the server for a dead one.
+func TestHealthChecksAreLimitedOnlyWhenToldTo(t *testing.T) {
+	t.Parallel()
+	limits := ratelimit.Limits{ratelimit.Rate(1, day)}
+	for name, tt := range map[string]struct {
+		options grpclimit.Options
+		limited bool
+	}{
+		"by default": {grpclimit.Options{Limits: limits}, false},
+		"limits of a caller": {grpclimit.Options{
+			Limits: limits, LimitsFor: func(context.Context, string) ratelimit.Limits { return limits },
+		}, false},
+		"told to": {grpclimit.Options{Limits: limits, HealthChecks: true}, true},
+		"by name": {grpclimit.Options{Methods: []grpclimit.Method{{Name: "/grpc.health.v1.Health/", Limits: limits}}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tt.options.Key = everybody
+			i := grpclimit.New(ratelimittest.New(t), tt.options)
+			s := grpc.NewServer(grpc.ChainUnaryInterceptor(i.Unary()), grpc.ChainStreamInterceptor(i.Stream()))
+			grpc_health_v1.RegisterHealthServer(s, health.NewServer())
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			go func() { _ = s.Serve(listener) }()
+			t.Cleanup(s.Stop)
+			conn, err := grpc.NewClient("passthrough:///"+listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = conn.Close() })
+			client := grpc_health_v1.NewHealthClient(conn)
+			_, err = client.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+			require.NoError(t, err)
+			_, err = client.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+			assert.Equal(t, tt.limited, status.Code(err) == codes.ResourceExhausted, "%v", err)
+			watch, err := client.Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+			require.NoError(t, err)
+			_, err = watch.Recv()
+			assert.Equal(t, tt.limited, status.Code(err) == codes.ResourceExhausted, "%v", err)
+		})
+	}
 }
 
 func TestLimitsByCaller(t *testing.T) {

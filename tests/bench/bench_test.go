@@ -5,10 +5,12 @@ package bench_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -143,8 +145,24 @@ func TestAQuickRunMeasuresEveryContenderAndPeer(t *testing.T) {
 	}
 	assertNamesNoMachine(t, filepath.Join(b.out, "bench.json"))
 
-	for _, name := range []string{"bench.md", "bench-execution.svg", "bench-latency-1.svg", "bench-latency-50.svg"} {
+	for _, name := range []string{"bench.txt", "bench-execution.svg", "bench-latency-1.svg", "bench-latency-50.svg"} {
 		assert.FileExists(t, filepath.Join(b.out, name))
+	}
+}
+
+// On a further server, a call beside another module is compared with one alone on that server, and that one with its SET.
+func TestARunComparesBesideAnotherModuleOnFurtherServers(t *testing.T) {
+	t.Parallel()
+	redis, err := server.DefaultProgram()
+	require.NoError(t, err)
+	b := newBench(t, append(smaller(), "--quick", "--contenders", "another module|: SET PX", "--beside-on", redis.Path)...)
+	require.NoError(t, b.run(t), b.stderr.String())
+	table := strings.Join(strings.Fields(b.stdout.String()), " ")
+	for name, beside := range map[string]string{
+		"CL.THROTTLE allowed": "SET PX", "CL.THROTTLE allowed, another module": "CL.THROTTLE allowed",
+		"CL.THROTTLE denied": "SET PX", "CL.THROTTLE denied, another module": "CL.THROTTLE denied",
+	} {
+		assert.Regexp(t, fmt.Sprintf(`│ (\w+ [\d.]+: )%s (\w+ [\d.]+: )%s \d`, regexp.QuoteMeta(name), regexp.QuoteMeta(beside)), table)
 	}
 }
 

@@ -19,11 +19,11 @@ var (
 	specFile = regexp.MustCompile("\\(`([a-z]+\\.(txt|json))`\\)")
 )
 
-// In docs/doors.md each part of the specification has a row, each cell a test or a reason, and each test exists.
+// In docs/internals/doors.md each part of the specification has a row, each cell a test or a reason, and each test exists.
 func TestEveryDoorIsHeldToEveryPartOfTheSpecification(t *testing.T) {
 	t.Parallel()
 	root := rootDir(t)
-	text, err := os.ReadFile(filepath.Join(root, "docs/doors.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs/internals/doors.md"))
 	require.NoError(t, err)
 	table, lists, found := strings.Cut(string(text), "\n## Tests\n")
 	require.True(t, found)

@@ -51,6 +51,45 @@ func TestScriptForPrometheusGivesEveryNumberOfInfo(t *testing.T) {
 	assert.Equal(t, "1", values["limited"])
 }
 
+// The command of docs/observing.md with the user of docs/operating.md: it exports what the page says, and is refused nothing.
+func TestTheExporterRunsAsTheUserOfThePage(t *testing.T) {
+	t.Parallel()
+	program := kit.Program(t, "prometheus-redis-exporter")
+	page := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(rootDir(t), "docs", name))
+		require.NoError(t, err)
+		return string(text)
+	}
+	rule := regexp.MustCompile(`(?m)^user (monitoring) on (>\S+) (.*)$`).FindStringSubmatch(page("operating.md"))
+	require.NotNil(t, rule)
+	line := regexp.MustCompile(`(?m)^redis_exporter (.*)$`).FindStringSubmatch(page("observing.md"))
+	require.NotNil(t, line)
+	s := server.Start(t)
+	s.MustDo(append([]string{"ACL", "SETUSER", rule[1], "on", rule[2]}, strings.Fields(rule[3])...)...)
+	s.MustDo("CL.LIMIT", "k", "RATE", "1/h")
+	words := strings.NewReplacer("127.0.0.1:6379", s.Addr(), "docs/", filepath.Join(rootDir(t), "docs")+"/").Replace(line[1])
+	addr := fmt.Sprintf("127.0.0.1:%d", server.FreePort(t))
+	kit.Serve(t, program, append(strings.Fields(words), "-web.listen-address", addr)...)
+
+	var exported string
+	require.Eventually(t, func() bool {
+		answer, err := http.Get("http://" + addr + "/metrics")
+		if err != nil {
+			return false
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		exported = string(text)
+		return err == nil
+	}, time.Minute, 20*time.Millisecond)
+	for _, value := range []string{"redis_up 1", `redis_script_values{key="allowed"} 1`, `redis_commands_total{cmd="cl.limit"} 1`} {
+		assert.True(t, strings.Contains(exported, "\n"+value+"\n"), "no %s", value)
+	}
+	for _, refused := range s.MustDo("ACL", "LOG").Elems {
+		assert.Fail(t, "the exporter is refused", "%v", refused)
+	}
+}
+
 var scriptKey = regexp.MustCompile(`redis_script_values\{[^}]*key=(~?)"([^"]+)"`)
 
 // The dashboard asks for numbers that there are, in panels that do not overlap.

@@ -91,7 +91,7 @@ var getCommand = regexp.MustCompile(`GET state:\w+ .*\| od `)
 func TestBytesOfStatesAreTheNumbersThatThePageSays(t *testing.T) {
 	t.Parallel()
 	explained := 0
-	parts := readPage(t, rootDir(t), rootDir(t)+"/docs/state.md").parts
+	parts := readPage(t, rootDir(t), rootDir(t)+"/docs/internals/state.md").parts
 	for i, part := range parts {
 		if part.block == nil || !part.block.isSession() {
 			continue

@@ -302,7 +302,7 @@ func mistakes(owner *server.Server, nodes []*server.Server) []fault {
 		{"a key of another type",
 			func() { owner.MustDo("DEL", key); owner.MustDo("RPUSH", key, "1") },
 			func() { owner.MustDo("DEL", key) }, false},
-		{"no permission", acl("-cl.limit", "-cl.throttle"), acl("+@all"), false},
+		{"no permission", acl("-cl.limit", "-cl.throttle", "-@scripting"), acl("+@all"), false},
 	}
 }
 

@@ -23,31 +23,31 @@ func arithmetic(t *testing.T) string {
 	return numbers + `
 floor, huge, pack, format, concat = math.floor, math.huge, struct.pack, string.format, table.concat
 LAST = wide(9223372036, 854775807)
+call = function() return { '1767225600', '123456' } end -- TIME
 local function shown(a) return format('%.0f %.0f', a.s, a.ns) end
 local function words(high, low) return format('%.0f %.0f', high, low) end
 local out = {}
 for i = 1, #ARGV, 5 do
   local ah, al, bh, bl, n = tonumber(ARGV[i]), tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), tonumber(ARGV[i + 3]), tonumber(ARGV[i + 4])
-  now_s, now_ns, now_high = 1767225600, 123456000, nil
-  decide_in(true)
+  begin(true)
   local a, b = wide(of_words(ah, al)), wide(of_words(bh, bl))
   local line = { shown(a), words(words_of(a.s, a.ns)), shown(a + b), shown(a - b), (a * n).s > TOO_FAR - 1 and 'far' or shown(a * n), tostring(a < b), tostring(a <= b), tostring(a == b) }
   if b.s + b.ns > 0 then
     local times, rest = divide(a, b)
-    line[#line + 1] = beyond and 'beyond' or format('%.0f ', times) .. shown(rest)
+    line[#line + 1] = this.beyond and 'beyond' or format('%.0f ', times) .. shown(rest)
     line[#line + 1] = shown(remainder(a.s, a.ns, b))
   end
   -- The same in plain numbers, where they do.
-  decide_in(false)
+  begin(false)
   local ahead, length = instant_of_words(ah, al), time_of_words(bh, bl)
-  if long then line[#line + 1] = 'long' else
+  if this.long then line[#line + 1] = 'long' else
     line[#line + 1] = format('%.0f', ahead) .. (ahead > -LARGE and ' ' .. words(words_of_instant(ahead)) or '')
   end
   if length > 0 and length < LARGE then
     line[#line + 1] = format('%.0f', remainder(a.s, a.ns, length))
     if ahead >= 0 and ahead < LARGE then line[#line + 1] = format('%.0f', whole(ahead, length)) end
   end
-  line[#line + 1] = beyond and 'beyond' or ''
+  line[#line + 1] = this.beyond and 'beyond' or ''
   out[#out + 1] = concat(line, '|')
 end
 return out`

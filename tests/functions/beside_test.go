@@ -265,6 +265,49 @@ func (b *beside) spoilt(value string) string {
 	return string(bytes)
 }
 
+// crowding are calls that leave many entries in a WINDOW.
+var crowding = []string{
+	"CL.LIMIT k %s", "CL.LIMIT k %s COMPACT", "CL.LIMIT k %s COST %d", "CL.LIMIT k %s COST %d COMPACT", "CL.LIMIT k %s COST %d STRICT",
+	"CL.LIMIT k %s EACH", "CL.LIMIT k %s COST %d FORCE", "CL.REFUND k %s COST %d", "CL.PEEK k %s COST %d",
+}
+
+// Windows with as many entries as there may be are kept byte for byte: of periods whose instants take four bytes and of those that take
+// seven, of more than 52 and of more than 104 days, whose numbers are wide, and with units of several bytes.
+func TestFunctionsKeepCrowdedWindowsAsTheModuleDoes(t *testing.T) {
+	t.Parallel()
+	b := startBeside(t)
+	crowded := 0
+	for _, period := range []time.Duration{time.Second, time.Minute, 17 * time.Minute, time.Hour, 72 * time.Hour, 7 * 24 * time.Hour, 60 * 24 * time.Hour, 120 * 24 * time.Hour} {
+		b.do("DEL", "{m}k", "{f}k")
+		limit := fmt.Sprintf("WINDOW 3000/%dms", period.Milliseconds())
+		for range chance.Calls(t, "WINDOW_CALLS", size.Of(300, 2000)) {
+			call := crowding[b.IntN(len(crowding))]
+			cost := []int{1, 1, 2, 2, 3, 40, 300}[b.IntN(7)]
+			if strings.Count(call, "%") == 2 {
+				call = fmt.Sprintf(call, limit, cost)
+			} else {
+				call = fmt.Sprintf(call, limit)
+			}
+			b.both(strings.Fields(call)...)
+			if value := b.do("GET", "{f}k").Text; len(value) > 13 && value[1] == 1 && value[13] == 65 {
+				crowded++
+			}
+			step := time.Duration(b.Float64() * float64(period) / 80)
+			switch b.IntN(60) {
+			case 0:
+				step = -step
+			case 1:
+				step *= 20
+			case 2:
+				step = 0
+			}
+			b.pass(step)
+		}
+	}
+	t.Logf("%d calls, %d of them left 65 entries", b.called, crowded)
+	require.Greater(t, crowded, b.called/20)
+}
+
 // Calls at the ends of what words may be are those of the module.
 func TestFunctionsCountWordsAsTheModuleDoes(t *testing.T) {
 	t.Parallel()

@@ -200,6 +200,92 @@ func TestAUserWithoutAdminCallsFunctions(t *testing.T) {
 	}
 }
 
+// A right that lacks is told by the name of the command, and a call that writes several things writes none of them without it.
+func TestARightThatLacksIsNamedAndLeavesNothingHalfDone(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	for right, line := range map[string]string{
+		"get": "CL.LIMIT k RATE 5/s", "zcard": "CL.LEASE k SLOTS 1 TTL 1m ID a", "pexpireat": "CL.LEASE k SLOTS 1 TTL 1m ID a",
+		"zadd": "CL.MLIMIT 2 k l RATE 5/h NEXT SLOTS 2 TTL 1m ID a", "set": "CL.MLIMIT 2 l k SLOTS 2 TTL 1m NEXT RATE 5/h ID a",
+	} {
+		s.MustDo("ACL", "SETUSER", "app", "reset", "on", ">pass", "~*", "+@all", "-"+right)
+		c := s.Raw()
+		kit.MustDoAll(t, c, "AUTH app pass")
+		v, err := c.Do(fcall(line)...)
+		require.NoError(t, err)
+		assert.True(t, v.IsError(), right)
+		assert.Contains(t, v.Text, right, "%s: %s", right, line)
+		assert.NotContains(t, v.Text, "WRONGTYPE", right)
+		assert.EqualValues(t, 0, s.MustDo("EXISTS", "k", "l").Int, right)
+	}
+}
+
+// What the server says keeps its code in front, by which clients tell that it is no master any more. A plain error of Lua puts ERR there.
+func TestCodesOfTheServerStayInFront(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	script := functions.Script()
+	both := func(code string) {
+		t.Helper()
+		for _, words := range [][]string{
+			fcall("CL.LIMIT k RATE 5/s"), fcall("CL.LIMIT k RATE 5/s"), fcall("CL.LIMIT k WINDOW 5/s"), fcall("CL.LIMIT k WINDOW 5/s"), fcall("CL.LIMIT k WINDOW 5/s FIXED 5/s"),
+			{"EVAL", script, "1", "k", "cl_limit", "RATE", "5/s"}, fcall("CL.LEASE l SLOTS 1 TTL 1m ID a"),
+		} {
+			v := s.Do(words...)
+			assert.True(t, v.IsError(), words[0])
+			assert.True(t, strings.HasPrefix(v.Text, code+" "), "%s: %s", words[0], v.Text)
+		}
+	}
+	s.MustDo("CONFIG", "SET", "min-replicas-to-write", "1")
+	both("NOREPLICAS")
+	s.MustDo("CONFIG", "SET", "min-replicas-to-write", "0")
+	s.MustDo("CONFIG", "SET", "maxmemory", "1")
+	both("OOM")
+	s.MustDo("CONFIG", "SET", "maxmemory", "0")
+	s.MustDo("REPLICAOF", "127.0.0.1", "1")
+	both("READONLY")
+}
+
+// A word of the grammar that the library does not decide by is refused, and not taken for another one or for nothing.
+func TestTheLibraryRefusesWordsThatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	server.NeedsServer(t, "functions")
+	later := strings.NewReplacer("kinds = { 'RATE', 'WINDOW', 'FIXED' }", "kinds = { 'RATE', 'WINDOW', 'FIXED', 'BUCKET' }",
+		"options = { 'COST', 'UPTO'", "options = { 'GENTLY', 'COST', 'UPTO'", "terms = { 'TAKE', 'SPARE', 'SHADOW' }", "terms = { 'TAKE', 'SPARE', 'SHADOW', 'SOFTLY' }",
+		"\n  FIRST = {", "\n  BUCKET = { name = 'BUCKET', value = 'quota', right = '', has_unit = true, excluded = {}, owned = {} },\n"+
+			"  GENTLY = { name = 'GENTLY', excluded = {}, owned = {} },\n  SOFTLY = { name = 'SOFTLY', excluded = {}, owned = {} },\n  FIRST = {").Replace(functions.Library)
+	require.NotEqual(t, functions.Library, later)
+	s := server.Start(t, server.WithoutModule())
+	s.MustDo("FUNCTION", "LOAD", later)
+	for _, line := range []string{"CL.LIMIT k RATE 5/s GENTLY", "CL.LIMIT k BUCKET 5/s", "CL.LIMIT k RATE 5/s SOFTLY"} {
+		assert.Contains(t, s.Do(fcall(line)...).Text, "needs the module", line)
+	}
+	assert.EqualValues(t, 0, s.MustDo("EXISTS", "k").Int)
+	assert.False(t, s.Do(fcall("CL.LIMIT k RATE 5/s")...).IsError())
+}
+
+// A server before 7.0, whose scripts know no version, is refused before anything is charged.
+func TestTheScriptRefusesAServerThatIsTooOld(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	old := "local server = redis\nlocal redis = setmetatable({}, { __index = function(_, name) return name ~= 'REDIS_VERSION_NUM' and server[name] or nil end })\n"
+	v := s.Do("EVAL", old+functions.Script(), "2", "y", "z", "cl_mlimit", "RATE", "5/s")
+	assert.Contains(t, v.Text, "needs Redis 7.0 or Valkey 7.2, or later")
+	assert.EqualValues(t, 0, s.MustDo("EXISTS", "y", "z").Int)
+}
+
+// A lease that is renewed behind a later one changes one score, so one command is replicated, as with the module.
+func TestALeaseLeavesNoMoreThanItChanges(t *testing.T) {
+	t.Parallel()
+	s := start(t, server.AppendOnly("always"))
+	s.MustDo(fcall("CL.LEASE k SLOTS 3 TTL 1h ID a")...)
+	s.MustDo(fcall("CL.LEASE k SLOTS 3 TTL 1m ID b")...)
+	before := len(s.AOF())
+	s.MustDo(fcall("CL.LEASE k SLOTS 3 TTL 1m ID c")...)
+	added := s.AOF()[before:]
+	assert.Len(t, added, 1, "%v", added)
+}
+
 // On a cluster the keys of a call share a slot, as those of any call.
 func TestFunctionsKeepToASlotOfACluster(t *testing.T) {
 	t.Parallel()
@@ -290,4 +376,64 @@ func TestTheLibrarySaysItsVersion(t *testing.T) {
 	}
 	assert.Contains(t, s.Do("FCALL", "cl_limit", "2", "a", "b", "RATE", "5/s").Text, "cl_limit takes one key")
 	assert.Contains(t, s.Do("EVAL", kit.Script(t), "1", "k", "cl_what").Text, "unknown function 'cl_what'")
+}
+
+// A list of leases is bounded, because it holds up the server: a longer one is refused, however many it asks for of a few.
+func TestFunctionsListABoundedNumberOfLeases(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	fill := `for i = 1, tonumber(ARGV[1]) do redis.call('ZADD', KEYS[1], tonumber(ARGV[2]) + i, 'holder' .. i) end`
+	at := strconv.FormatInt(time.Now().Add(time.Hour).UnixMilli(), 10)
+	s.MustDo("EVAL", fill, "1", "jobs", "10000", at)
+	assert.Len(t, s.MustDo(fcall("CL.LEASES jobs COUNT 9000000000000")...).Elems[5].Elems, 10_000)
+	s.MustDo("ZADD", "jobs", at, "another")
+	assert.Len(t, s.MustDo(fcall("CL.LEASES jobs COUNT 10000")...).Elems[5].Elems, 10_000)
+	assert.Contains(t, s.Do(fcall("CL.LEASES jobs COUNT 10001")...).Text, "to list more than 10000 leases needs the module")
+}
+
+// Over maxmemory a call that gives back or renews is made at every door, and one that makes a value longer at none.
+func TestAllDoorsKeepToMaxmemoryAlike(t *testing.T) {
+	t.Parallel()
+	server.NeedsServer(t, "functions")
+	s := server.Start(t)
+	kit.LoadFunctions(t, s)
+	sha := s.MustDo("SCRIPT", "LOAD", kit.Script(t)).Text
+	doors := map[string]func([]string) []string{
+		"module": func(words []string) []string { return words }, "function": kit.AsFunction,
+		"script": func(words []string) []string { return kit.AsScript(sha, words) },
+	}
+	before := []string{"CL.LIMIT k FIXED 900/365d COST 127", "CL.LIMIT w WINDOW 900/365d COST 2", "CL.MLIMIT 2 u jobs FIXED 900/365d COST 100 NEXT SLOTS 9 TTL 1d ID a", "CL.LEASE jobs SLOTS 9 TTL 1d ID b"}
+	for line, want := range map[string]string{
+		"CL.REFUND k FIXED 900/365d COST 1 COMPACT": "0", "CL.REFUND w WINDOW 900/365d COST 1 COMPACT": "0", "CL.RENEW jobs ID a TTL 2d COMPACT": "0", "CL.RENEW jobs ID c TTL 2d COMPACT": "1", "CL.RELEASE jobs ID b": "1",
+		"CL.SETTLE 2 u jobs FIXED 900/365d TAKE 100 USED 30 NEXT SLOTS ID a COMPACT": "1", "CL.SETTLE 1 jobs SLOTS ID a COMPACT": "1",
+		"CL.SETTLE 2 u jobs FIXED 900/365d TAKE 100 USED 300 NEXT SLOTS ID a COMPACT": "OOM", "CL.SETTLE 2 new jobs FIXED 900/365d TAKE 0 USED 3 NEXT SLOTS ID a COMPACT": "OOM",
+		"CL.LIMIT k FIXED 900/365d COMPACT": "OOM", "CL.LEASE jobs SLOTS 9 TTL 1d ID c COMPACT": "OOM",
+	} {
+		for door, as := range doors {
+			s.MustDo("FLUSHALL")
+			for _, words := range before {
+				s.MustDo(strings.Fields(words)...)
+			}
+			held := func() string {
+				return fmt.Sprint(s.MustDo("GET", "k"), s.MustDo("GET", "w"), s.MustDo("GET", "u"), s.MustDo("ZRANGE", "jobs", "0", "-1", "WITHSCORES"))
+			}
+			was := held()
+			s.MustDo("CONFIG", "SET", "maxmemory", "1")
+			v := s.Do(as(strings.Fields(line))...)
+			s.MustDo("CONFIG", "SET", "maxmemory", "0")
+			got := v.Text
+			if v.Kind == resp.Integer {
+				got = fmt.Sprint(v.Int)
+			} else if v.Kind == resp.Array {
+				got = fmt.Sprint(v.Elems[0].Int)
+			}
+			code, _, _ := strings.Cut(got, " ")
+			assert.Equal(t, want, code, "%s by %s: %v", line, door, v)
+			if want == "OOM" || strings.Contains(line, "RENEW jobs ID c") {
+				assert.Equal(t, was, held(), "%s by %s", line, door)
+			} else {
+				assert.NotEqual(t, was, held(), "%s by %s", line, door)
+			}
+		}
+	}
 }

@@ -4,6 +4,7 @@ package functions_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,10 +31,16 @@ func TestFunctionsDoWhatTheTranscriptsSay(t *testing.T) {
 	kit.LoadFunctions(t, s)
 	v := s.MustDo("SCRIPT", "LOAD", kit.Script(t))
 	for name, as := range map[string]func([]string) []string{
-		"functions": kit.AsFunction,
-		"scripts":   func(words []string) []string { return kit.AsScript(v.Text, words) },
+		"functions":         kit.AsFunction,
+		"without shortcuts": kit.AsFunction,
+		"scripts":           func(words []string) []string { return kit.AsScript(v.Text, words) },
 	} {
 		t.Run(name, func(t *testing.T) {
+			library := kit.Library(t)
+			if name == "without shortcuts" {
+				library = replaced(t, library, "local SHORTCUTS = true", "local SHORTCUTS = false")
+			}
+			s.MustDo("FUNCTION", "LOAD", "REPLACE", library)
 			ran := 0
 			for _, e := range examples {
 				t.Run(e.File+"/"+e.Rule, func(t *testing.T) {
@@ -45,6 +52,31 @@ func TestFunctionsDoWhatTheTranscriptsSay(t *testing.T) {
 			}
 			assert.Greater(t, ran, len(examples)*3/4, "what needs the module is the smaller part")
 		})
+	}
+}
+
+// replaced is a text in which another one, which it has, gives place.
+func replaced(t *testing.T, text, old, new string) string {
+	t.Helper()
+	require.Contains(t, text, old)
+	return strings.Replace(text, old, new, 1)
+}
+
+// Most calls take a shortcut, the first and the second one on a key: a library that decides no other calls decides them.
+func TestMostCallsTakeAShortcut(t *testing.T) {
+	t.Parallel()
+	server.NeedsServer(t, "functions")
+	s := server.Start(t, server.WithoutModule())
+	longer := "local reply = c.decide(c, "
+	s.MustDo("FUNCTION", "LOAD", replaced(t, kit.Library(t), longer, "if true then raise('ERR the longer way') end\n  "+longer))
+	for i, words := range []string{"RATE 2/h", "RATE 2/h RATE 9/d COMPACT", "WINDOW 2/h", "FIXED 2/d COMPACT", "FIXED 2/y TZ Europe/Berlin", "FIXED 2/h FIRST"} {
+		for range 3 { // the last one is denied
+			v := s.Do(fcall(fmt.Sprintf("CL.LIMIT k%d %s", i, words))...)
+			assert.False(t, v.IsError(), "%s: %s", words, v.Text)
+		}
+	}
+	for _, words := range []string{"WINDOW 2/h WINDOW 9/d", "FIXED 2/h STRICT", "RATE 2/h COST 3", "FIXED 0/h", "WINDOW 2/h EACH"} {
+		assert.Contains(t, s.Do(fcall("CL.LIMIT other "+words)...).Text, "the longer way", words)
 	}
 }
 

@@ -112,7 +112,7 @@ func TestWhatIsRefusedIsCounted(t *testing.T) {
 		assert.Regexp(t, "^HTTP/1.1 [45]", says(request), request)
 		await(t, request, func() bool { return g.metric(refusedTotal, `via="check"`, `reason="unreadable"`) == float64(i+2) })
 	}
-	g.get("/check", nil)
+	g.get("/forward", nil)
 	counted("check", "incomplete")
 	g.get("/domains/none/check/", nil)
 	counted("check", "no routes")
@@ -124,15 +124,21 @@ func TestAnyPathIsDecided(t *testing.T) {
 	t.Parallel()
 	g := start(t, server.Start(t).Addr(), "domain: web\nroutes:\n- match: /none\n  descriptors: [[{key: login}]]\n- match: /\n  descriptors: [[{key: all}]]\n- match: /login\n  descriptors: [[{key: login}]]\n"+
 		"descriptors:\n- {key: all, limits: [FIXED 1000/y]}\n- {key: login, limits: [FIXED 1000/y]}\n")
-	for path, want := range map[string]string{"/check?x": "web.all", "/check?": "web.all", "/check*": "web.all", "/check/login#x": "web.login", "/check/login%23x": "web.all"} {
+	for path, want := range map[string]string{"/check*": "web.all", "/check/login#x": "web.login", "/check/login%23x": "web.all"} {
 		answer := answered(t, "127.0.0.1", g.At["http"], "GET "+path+" HTTP/1.1\r\nHost: x\r\nX-Forwarded-Uri: /none\r\nX-Forwarded-Method: PUT\r\n\r\n")
 		assert.Contains(t, answer, `Ratelimit-Policy: "`+want, "%s, whatever the client writes", path)
+	}
+	for _, path := range []string{"/check?x", "/check?", "/check"} { // nginx asks so for "GET http://x?x", which has no path
+		answer := answered(t, "127.0.0.1", g.At["http"], "GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n")
+		assert.Contains(t, answer, `Ratelimit-Policy: "web.all`, path)
+		answer = answered(t, "127.0.0.1", g.At["http"], "GET "+path+" HTTP/1.1\r\nHost: x\r\nX-Forwarded-Uri: /none\r\n\r\n")
+		assert.Contains(t, answer, "400 Bad Request", path)
 	}
 	for uri, want := range map[string]string{
 		"/login#x": "web.login", "/login#%zz": "web.login", "/login%23x": "web.all", "/%zz": "web.all", "*": "web.all", "/%": "web.all", "/a b%": "web.all", "h:443": "web.all", "http://h/login": "web.login",
 		"/%zz/../%6cogin": "web.login", "/login?%zz": "web.login",
 	} {
-		response, _ := g.get("/check", http.Header{"X-Forwarded-Uri": {uri}})
+		response, _ := g.get("/forward", http.Header{"X-Forwarded-Uri": {uri}})
 		assert.Equal(t, 200, response.StatusCode, uri)
 		assert.Contains(t, strings.Join(response.Header.Values("RateLimit-Policy"), ", "), want, uri)
 	}

@@ -75,10 +75,13 @@ func TestKillsAndReloadsLoseNoDecision(t *testing.T) {
 	assert.LessOrEqual(t, last.descriptors, first.descriptors+5)
 }
 
+// tooBusy is what the gateway says of a request that it has refused since it came to read the reply too late, on a machine with other work.
+const tooBusy = "this process was too busy"
+
 // killAndReload is a round: a user that nobody has asked about, until nothing is left.
 func (g *gateway) killAndReload(s *server.Server, round int) {
 	t, user := g.t, fmt.Sprint("user", round)
-	var passed, denied, wrong atomic.Int64
+	var passed, denied, wrong, busy atomic.Int64
 	failed := func(format string, args ...any) {
 		if wrong.Add(1) == 1 {
 			t.Errorf(format, args...)
@@ -86,14 +89,22 @@ func (g *gateway) killAndReload(s *server.Server, round int) {
 	}
 	byRLS := func() (limited bool) {
 		answer := g.asks(ask("shop", 0, "user="+user))
-		if !strings.HasPrefix(answer, "OK") && !strings.HasPrefix(answer, "OVER") {
+		switch {
+		case strings.HasPrefix(answer, "OK"), strings.HasPrefix(answer, "OVER"):
+		case strings.Contains(answer, tooBusy):
+			busy.Add(1)
+		default:
 			failed("a request has no answer: %s", answer)
 		}
 		return !strings.HasPrefix(answer, "OK")
 	}
 	byCheck := func() (limited bool) {
 		status := g.checkWithin(patience, user)
-		if status != http.StatusOK && status != http.StatusTooManyRequests {
+		switch {
+		case status == http.StatusOK, status == http.StatusTooManyRequests:
+		case status == http.StatusServiceUnavailable && strings.Contains(g.Log(), tooBusy):
+			busy.Add(1)
+		default:
 			failed("/check answered %d", status)
 		}
 		return status != http.StatusOK
@@ -144,7 +155,7 @@ func (g *gateway) killAndReload(s *server.Server, round int) {
 	stop.Store(true)
 	wg.Wait()
 	assert.LessOrEqual(t, passed.Load(), int64(units), "more passed than the limit allows")
-	assert.GreaterOrEqual(t, passed.Load(), int64(units-4*callers), "more units are lost than requests were under way each time when Redis went and when it came back")
+	assert.GreaterOrEqual(t, passed.Load(), units-4*callers-busy.Load(), "more units are lost than requests were under way each time when Redis went and when it came back")
 }
 
 // levels are what a process has of things that must not grow.

@@ -1,13 +1,16 @@
 package gateway_test
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -92,21 +95,42 @@ func TestARequestIsCheckedByHTTP(t *testing.T) {
 		return http.Header{"X-Forwarded-Method": {method}, "X-Forwarded-Uri": {uri}, "X-Forwarded-For": {client}}
 	}
 	for i := range 11 { // 5 units each of 50
-		response, _ := g.get("/check", forwarded("POST", "/x/../log%69n?next=/", "198.51.100.1"))
+		response, _ := g.get("/forward?next=/&x"[:8+i%10], forwarded("POST", "/x/../log%69n?next=/"[:14+i%2], "198.51.100.1"))
 		require.Equal(t, i == 10, response.StatusCode == 429)
 		assert.Contains(t, response.Header.Get("RateLimit-Policy"), `"web.login.remote_address";q=50;w=3600`, "no way around it")
 	}
-	response, _ := g.get("/check", forwarded("GET", "/", "198.51.100.2"))
+	response, _ := g.get("/forward", forwarded("GET", "/", "198.51.100.2"))
 	assert.Equal(t, 200, response.StatusCode, "another client")
-	response, body := g.get("/check", nil)
-	assert.Equal(t, 400, response.StatusCode)
-	assert.Contains(t, body, "X-Forwarded-Uri")
 	response, _ = g.get("/check/login", forwarded("POST", "/elsewhere", "198.51.100.3"))
 	assert.Equal(t, `"web.remote_address";q=3;w=3600`, response.Header.Get("RateLimit-Policy"), "the fields are the client's if the path is there")
-	response, _ = g.get("/domains/web/check/", forwarded("", "", "198.51.100.4"))
+	for i, path := range []string{"/domains/web/check/", "/domains/web/check", "/domains/web/check?x", "/check", "/check?x=/login", "/check?"} {
+		response, _ = g.get(path, http.Header{"X-Forwarded-For": {fmt.Sprint("198.51.100.1", i)}})
+		assert.Equal(t, 200, response.StatusCode, path)
+	}
+	response, _ = g.get("/domains/web/forward?x", forwarded("GET", "/", "198.51.100.5"))
 	assert.Equal(t, 200, response.StatusCode)
-	response, _ = g.get("/domains/none/check/", nil)
-	assert.Equal(t, 404, response.StatusCode)
+	twice := forwarded("GET", "/", "198.51.100.6")
+	twice["X-Forwarded-Uri"] = []string{"/", "/login"}
+	for path, c := range map[string]struct {
+		status int
+		header http.Header
+		says   string
+	}{
+		"/forward":             {400, nil, "X-Forwarded-Uri"},
+		"/forward?/login":      {400, nil, "X-Forwarded-Uri"},
+		"/forward?twice":       {400, twice, "twice"},
+		"/check":               {400, forwarded("GET", "/", "198.51.100.7"), "/forward"}, // as Caddy and Traefik asked before
+		"/check?x":             {400, forwarded("GET", "/", "198.51.100.7"), "/forward"},
+		"/domains/web/check":   {400, forwarded("GET", "/", "198.51.100.7"), "/forward"},
+		"/forward/login":       {404, forwarded("GET", "/", "198.51.100.7"), "not found"},
+		"/checks":              {404, nil, "not found"},
+		"/domains/web":         {404, nil, "not found"},
+		"/domains/none/check/": {404, nil, "no domain of this name"},
+	} {
+		response, body := g.get(path, c.header)
+		assert.Equal(t, c.status, response.StatusCode, path)
+		assert.Contains(t, body, c.says, path)
+	}
 }
 
 // program is the path of a proxy. Debian has no Traefik, so its path is THROTTLE_TRAEFIK.
@@ -144,7 +168,7 @@ var proxies = map[string]func(t *testing.T, replace func(string) string, port st
 		}
 		config := written(t, "nginx.conf", fmt.Sprintf("%s daemon off; worker_processes 1; pid %s/pid; error_log stderr;\nevents {}\n"+
 			"http { access_log off; client_body_temp_path %s/b; proxy_temp_path %s/p; fastcgi_temp_path %s/f; uwsgi_temp_path %s/u; scgi_temp_path %s/s;\n"+
-			"server { listen 127.0.0.1:%s;\n%s} }\n", user, dir, dir, dir, dir, dir, dir, port, replace(block(t, "nginx", "auth_request"))))
+			"server { listen 127.0.0.1:%s;\n%s} }\n", user, dir, dir, dir, dir, dir, dir, port, strings.Replace(replace(block(t, "nginx", "auth_request")), "location / {", "location / { client_max_body_size 50m;", 1)))
 		kit.Serve(t, program(t, "nginx"), "-e", "stderr", "-c", config)
 	},
 	"caddy": func(t *testing.T, replace func(string) string, _ string) {
@@ -187,7 +211,10 @@ func startBehind(t *testing.T, name, config string) *behind {
 		config = "denied_status: 403\n" + config
 	}
 	b.gateway = start(t, b.redis.Addr(), config, "REDIS_TIMEOUT=1s")
-	backend := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { b.served.Add(1) }))
+	backend := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		b.served.Add(1)
+		_, _ = io.Copy(io.Discard, r.Body)
+	}))
 	t.Cleanup(backend.Close)
 	address := backend.Listener.Addr().(*net.TCPAddr).Port
 	_, grpcPort, _ := net.SplitHostPort(b.At["grpc"])
@@ -226,10 +253,12 @@ func TestProxiesKeepToTheLimit(t *testing.T) {
 				size.NeedsFull(t)
 			}
 			b := startBehind(t, name, routes)
+			var asked atomic.Int64
 			ask := func() (status int, header http.Header) {
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
-				request, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+b.port+"/some/page", nil)
+				path := "/some/page" + queries[asked.Add(1)%int64(len(queries))]
+				request, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://127.0.0.1:"+b.port+path, nil)
 				response, err := http.DefaultClient.Do(request)
 				if !assert.NoError(t, err) {
 					return 0, nil
@@ -272,7 +301,21 @@ func TestProxiesKeepToTheLimit(t *testing.T) {
 	}
 }
 
-// Each proxy passes on what limits go by: the method, the host, header fields and the client's address. What it cannot pass on it refuses.
+// queries stand behind a path, which they do not change.
+var queries = []string{"", "?", "?a=1", "?a=/open&b=%zz", "??/../open"}
+
+// forgeries are header fields by which a client claims to ask for something else.
+var forgeries = []string{
+	"",
+	"X-Forwarded-Uri: /open\r\nX-Forwarded-Method: TRACE\r\nX-Forwarded-Host: open.example\r\nX-Forwarded-Proto: x\r\nX-Forwarded-Port: 1\r\n",
+	"X-Forwarded-Uri: /open\r\nX-Forwarded-Uri: /open\r\nX-Forwarded-Method: TRACE\r\nX-Forwarded-Method: TRACE\r\n",
+	"X-Original-Uri: /open\r\nX-Original-Url: /open\r\nX-Original-Method: TRACE\r\nX-Original-Host: open.example\r\nX-Rewrite-Url: /open\r\n",
+	"Connection: X-Forwarded-Uri, X-Forwarded-Method, X-Forwarded-Host, X-Forwarded-For\r\n",
+	"X-Forwarded-For: 192.0.2.9\r\nForwarded: for=192.0.2.9;host=open.example\r\nX-Real-Ip: 192.0.2.9\r\n",
+}
+
+// Each proxy passes on what limits go by: the method, the host, header fields and the client's address, whatever the query is and whatever the
+// client claims. What it cannot pass on it refuses.
 func TestProxiesPassOnWhatLimitsGoBy(t *testing.T) {
 	t.Parallel()
 	const limits = `redis_down: closed
@@ -282,11 +325,17 @@ routes:
 - {match: PATCH /patched, descriptors: [[{key: patch, value: "{client}"}]]}
 - {match: /key, descriptors: [[{key: key, value: "{header:X-Api-Key}"}]]}
 - {match: /host, descriptors: [[{key: host, value: "{host}"}]]}
+- {match: /closed/, descriptors: [[{key: closed}]]}
+- {match: /open, descriptors: [[{key: open}]]}
+- {match: TRACE /patched, descriptors: [[{key: open}]]}
+- {match: open.example/host, descriptors: [[{key: open}]]}
 - {match: /, descriptors: [[{key: client, value: "{client}"}]]}
 descriptors:
 - {key: patch, limits: [FIXED 2/y]}
 - {key: key, limits: [FIXED 2/y]}
 - {key: host, limits: [FIXED 2/y]}
+- {key: closed, limits: [FIXED 0/y]}
+- {key: open, limits: [FIXED 1000000/y]}
 - {key: client, limits: [FIXED 2/y]}
 `
 	for name := range proxies {
@@ -299,34 +348,157 @@ descriptors:
 			}
 			b := startBehind(t, name, limits)
 			asks := func(from, line, host, field string) string {
-				return statusOf(answered(t, from, "127.0.0.1:"+b.port, fmt.Sprintf("%s HTTP/1.1\r\nHost: %s\r\n%s\r\n", line, host, field)))
+				return firstStatus(t, from, "127.0.0.1:"+b.port, fmt.Sprintf("%s HTTP/1.1\r\nHost: %s\r\n%s\r\n", line, host, field))
 			}
-			thrice := func(from, line, host, field string) string {
-				return asks(from, line, host, field) + " " + asks(from, line, host, field) + " " + asks(from, line, host, field)
-			}
-			assert.Equal(t, "200 200 429", thrice("127.0.0.1", "PATCH /patched", "a", ""), "the method")
-			assert.Equal(t, "200 200 429", thrice("127.0.0.1", "GET /key", "a", "X-Api-Key: k1\r\n"), "a header field")
-			assert.Equal(t, "200 200 429", thrice("127.0.0.1", "GET /key", "a", "X-Api-Key: k2\r\n"), "another value")
-			assert.Equal(t, "200 200 429", thrice("127.0.0.1", "GET /host", "a.example", ""), "the host")
-			assert.Equal(t, "200 200 429", thrice("127.0.0.1", "GET /host", "b.example", ""), "another host")
-			assert.Equal(t, "200 200 429", thrice("127.0.0.2", "GET /", "a", ""), "the client")
-			assert.Equal(t, "200 200 429", thrice("127.0.0.3", "GET /", "a", "X-Forwarded-For: 127.0.0.2\r\n"), "another client")
-			assert.Equal(t, "429 429 429", thrice("127.0.0.3", "GET /", "a", "X-Forwarded-For: 192.0.2.9\r\n"), "whatever it says")
-			assert.Equal(t, "429 429 429", thrice("127.0.0.3", "GET /", "a", "X-Forwarded-Uri: /host\r\nX-Forwarded-Method: PATCH\r\nX-Forwarded-Host: x\r\n"), "whatever it says")
-			for _, line := range []string{"GET /%zz", "OPTIONS *"} { // some refuse these themselves
-				refused := []string{"400 400 400", "405 405 405", "404 404 404", "429 429 429"}
-				if name == "caddy" { // which answers OPTIONS * by itself, as every server of net/http
-					refused = append(refused, "200 200 200")
+			// spends asks for two units and one more, and then in all other ways for what is spent. Some proxies refuse some of them.
+			spends := func(what, from, line, host, field string) {
+				t.Helper()
+				thrice := asks(from, line, host, field) + " " + asks(from, line+queries[2], host, field) + " " + asks(from, line+queries[1], host, field)
+				assert.Equal(t, "200 200 429", thrice, what)
+				for _, query := range queries {
+					for _, forgery := range forgeries {
+						assert.Contains(t, []string{"429", "400"}, asks(from, line+query, host, forgery+field), "%s: %s%s %q", what, line, query, forgery)
+					}
 				}
-				assert.Contains(t, refused, thrice("127.0.0.3", line, "a", ""), line)
 			}
+			spends("the method", "127.0.0.1", "PATCH /patched", "a", "")
+			spends("a header field", "127.0.0.1", "GET /key", "a", "X-Api-Key: k1\r\n")
+			spends("another value", "127.0.0.1", "GET /key", "a", "X-Api-Key: k2\r\n")
+			spends("the host", "127.0.0.1", "GET /host", "a.example", "")
+			spends("another host", "127.0.0.1", "GET /host", "b.example", "")
+			spends("the client", "127.0.0.2", "GET /", "a", "")
+			spends("another client, whatever it says", "127.0.0.3", "GET /", "a", "X-Forwarded-For: 127.0.0.2\r\n")
+			for _, line := range []string{"GET /closed/x", "GET //closed/x", "POST /%63losed/", "GET http://a/closed/x", "GET /closed/%zz"} {
+				for _, query := range queries {
+					for _, forgery := range forgeries {
+						assert.Contains(t, []string{"429", "400", "404", "405"}, asks("127.0.0.4", line+query, "a", forgery), "%s%s %q", line, query, forgery)
+					}
+				}
+			}
+			const preflight = "Origin: https://a.example\r\nAccess-Control-Request-Method: POST\r\n"
+			assert.Equal(t, "200", asks("127.0.0.2", "OPTIONS /", "a", preflight), "a browser asks first")
+			assert.Equal(t, "429", asks("127.0.0.2", "OPTIONS /", "a", ""), "nobody else does")
+			assert.Equal(t, "429", asks("127.0.0.2", "OPTIONS /closed/x", "a", preflight), "what is closed")
+			served := b.served.Load()
+			for _, line := range []string{"GET /%zz", "OPTIONS *", "GET http://a", "GET http://a?x=/open"} { // some refuse these themselves
+				for _, forgery := range forgeries {
+					status := asks("127.0.0.3", line, "a", forgery)
+					refused := []string{"400", "405", "404", "429", "500"}
+					if name == "caddy" || name == "traefik" { // which answer OPTIONS * by itself, as every server of net/http
+						refused = append(refused, "200")
+					}
+					assert.Contains(t, refused, status, "%s %q", line, forgery)
+				}
+			}
+			assert.Equal(t, served, b.served.Load())
 			b.redis.Kill()
-			await(t, "the policy decides", func() bool { return asks("127.0.0.4", "GET /", "a", "") == "429" })
+			await(t, "the policy decides", func() bool { return asks("127.0.0.5", "GET /", "a", "") == "429" })
 			b.redis.Restart()
-			await(t, "Redis decides", func() bool { return asks("127.0.0.4", "GET /", "a", "") == "200" })
+			await(t, "Redis decides", func() bool { return asks("127.0.0.5", "GET /", "a", "") == "200" })
 			require.NoError(t, b.Cmd.Process.Signal(syscall.SIGKILL))
 			<-b.Ended
-			assert.Regexp(t, "^5", asks("127.0.0.5", "GET /", "a", ""), "without a gateway nothing is let through")
+			for _, query := range queries {
+				assert.Regexp(t, "^5", asks("127.0.0.6", "GET /"+query, "a", ""), "without a gateway nothing is let through")
+			}
+		})
+	}
+}
+
+// A request with as many header fields as a proxy takes, or more, ends no proxy, and an upload that is larger than nginx takes by default gets
+// through each of them.
+func TestProxiesSurviveLargeRequests(t *testing.T) {
+	t.Parallel()
+	const limits = `domain: web
+routes: [{match: /, descriptors: [[{key: all}, {key: key, value: "{header:X-Api-Key}"}], [{key: all}]]}]
+descriptors: [{key: all, limits: [FIXED 1000000/y], descriptors: [{key: key, limits: [FIXED 1000000/y]}]}]
+`
+	for name := range proxies {
+		t.Run(name, func(t *testing.T) {
+			size.NeedsFull(t)
+			b := startBehind(t, name, limits)
+			at := "127.0.0.1:" + b.port
+			require.Equal(t, "200", statusOf(answered(t, "127.0.0.1", at, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")))
+			for _, field := range []string{"X%d: 1\r\n", "X-Api-Key: %d\r\n"} {
+				for _, many := range []int{90, 95, 96, 97, 98, 99, 100, 101, 120, 250} {
+					request := "GET / HTTP/1.1\r\nHost: a\r\n"
+					for i := range many {
+						request += fmt.Sprintf(field, i)
+					}
+					assert.Contains(t, []string{"200", "400", "431"}, firstStatus(t, "127.0.0.1", at, request+"\r\n"), "%d of %q", many, field)
+				}
+			}
+			response, err := http.Post("http://"+at+"/?upload", "text/plain", strings.NewReader(strings.Repeat("x", 3<<20)))
+			require.NoError(t, err)
+			_ = response.Body.Close()
+			assert.Equal(t, http.StatusOK, response.StatusCode)
+		})
+	}
+}
+
+// firstStatus is the status of the answer to a request from an address of this machine, whose connection may stay open. It is empty if there was none.
+func firstStatus(t *testing.T, from, to, request string) string {
+	t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	c, err := d.Dial("tcp", to)
+	if err != nil {
+		return ""
+	}
+	defer c.Close()
+	require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
+	_, _ = io.WriteString(c, request)
+	line, _ := bufio.NewReader(c).ReadString('\n')
+	return statusOf(line)
+}
+
+// standsStill tells whether each thread of a process has been stopped: a signal returns before.
+func standsStill(t *testing.T, pid int) bool {
+	t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	require.NoError(t, err)
+	for _, thread := range threads {
+		stat, err := os.ReadFile(thread)
+		if err == nil && !strings.Contains(string(stat), ") T ") {
+			return false
+		}
+	}
+	return true
+}
+
+// A gateway that hangs does not take the service down for longer than the limits of time of the recipes, and each proxy does what the last
+// column of the page's table says.
+func TestProxiesDoNotWaitForAGatewayThatHangs(t *testing.T) {
+	t.Parallel()
+	for name := range proxies {
+		t.Run(name, func(t *testing.T) {
+			if name != "caddy" {
+				size.NeedsFull(t)
+			}
+			b := startBehind(t, name, "redis_down: open\n"+block(t, "yaml", "match: POST /login"))
+			row := regexp.MustCompile(`(?mi)^\| ` + strings.Replace(name, "envoy", "envoy, `ratelimit`", 1) + ` \|.*\| ([^|]+) \|$`)
+			if name == "envoy, ext_authz" {
+				row = regexp.MustCompile("(?m)^\\| Envoy, `ext_authz` \\|.*\\| ([^|]+) \\|$")
+			}
+			found := row.FindStringSubmatch(page(t))
+			require.NotNil(t, found, "the table has no row")
+			want := strings.TrimSuffix(strings.Fields(found[1])[0], ";")
+			if want == "lets" { // through
+				want = "200"
+			}
+			ask := func() string {
+				return statusOf(answered(t, "127.0.0.1", "127.0.0.1:"+b.port, "GET /some/page HTTP/1.1\r\nHost: a\r\n\r\n"))
+			}
+			require.Equal(t, "200", ask())
+			require.NoError(t, b.Cmd.Process.Signal(syscall.SIGSTOP))
+			await(t, "all threads of the gateway stand still", func() bool { return standsStill(t, b.Cmd.Process.Pid) })
+			began := time.Now()
+			assert.Equal(t, want, ask())
+			if name != "traefik" { // which waits for 30 s, as the page says
+				assert.Less(t, time.Since(began), 15*time.Second, "the page says 1 s at most")
+			}
+			require.NoError(t, b.Cmd.Process.Signal(syscall.SIGCONT))
+			await(t, "the gateway is asked again", func() bool {
+				return strings.Contains("200 429", ask()) && b.metric("throttle_gateway_decisions_total") > 1
+			})
 		})
 	}
 }

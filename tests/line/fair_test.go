@@ -246,7 +246,7 @@ func TestTenThousandJobsDelayAnotherTenantByOneSlot(t *testing.T) {
 	jobs := int(min(uint64(size.Of(1000, 10_000)), files.Max-1000))
 	for name, groups := range map[string][2]string{"in order of arrival": {"", ""}, "with GROUP": {"a", "b"}} {
 		t.Run(name, func(t *testing.T) {
-			f := newFairLine(t, server.Start(t, server.Config("maxclients 10200")), true)
+			f := newFairLine(t, server.Start(t, server.Config("maxclients 10200"), server.ModuleArgs("max-waiting", "0")), true)
 			for i := range jobs {
 				c := &kit.Client{Conn: f.s.Raw()}
 				x := naive.Turn{Caller: uint64(i + 1), Group: groups[0]}

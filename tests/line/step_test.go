@@ -1,6 +1,7 @@
 package line_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -167,6 +168,27 @@ func TestATimeoutIsNotMovedByAStepBack(t *testing.T) {
 			assert.EqualValues(t, 1, v.Elems[1].Int, "%v", v)
 			assert.GreaterOrEqual(t, time.Since(begun), 2*time.Second)
 			kit.AwaitField(t, admin, kind.Field, 0)
+		})
+	}
+}
+
+// After a step back the cron ends a wait whose timer is put off. With hz 1 it comes once a second.
+func TestATimeoutIsLateByATurnOfTheCronAtMost(t *testing.T) {
+	t.Parallel()
+	const timeout, slack = 300 * time.Millisecond, 3 * time.Second // for a busy machine; the timer would be an hour late
+	for hz, turn := range map[int]time.Duration{1: time.Second, 10: 100 * time.Millisecond} {
+		t.Run(fmt.Sprint("hz ", hz), func(t *testing.T) {
+			t.Parallel()
+			s, stepBy := kit.StartWithSteps(t, server.Config(fmt.Sprint("hz ", hz), "dynamic-hz no"))
+			kit.AskLease(t, s.Raw(), "CL.LEASE k SLOTS 1 TTL 2h ID holder")
+			begun := time.Now()
+			waiting := kit.WaitForLease(t, s, 1, "CL.LEASE k SLOTS 1 TTL 1h ID w TIMEOUT %s", timeout)
+			stepBy(-step)
+			kit.RequireLimited(t, waiting)
+			took := time.Since(begun)
+			t.Logf("late by %v", took-timeout)
+			assert.GreaterOrEqual(t, took, timeout)
+			assert.Less(t, took, timeout+turn+slack)
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package neighbours_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -106,9 +107,34 @@ func TestACallOfAnotherModuleWaits(t *testing.T) {
 	}
 }
 
+// What a script calls is nested in it, also where the server serves others meanwhile and reads its clock, and in a file, where what a
+// script calls is run as if it were nested in nothing.
+func TestScriptsChangeNoKeyThatNeverExpiresBesideANeighbour(t *testing.T) {
+	t.Parallel()
+	s := neighbour.Start(t, server.AppendOnly("always"), server.Config("lua-time-limit 1"))
+	c := s.Raw()
+	kit.MustDoAll(t, c, chargeKey, "PERSIST key")
+	want := kit.Do(t, c, "GET key").Text
+	charge := strings.TrimSuffix(strings.TrimPrefix(chargeKeyByScript, "EVAL "), " 0")
+	for name, script := range map[string]string{
+		"at once": charge,
+		"late":    "local sum = 0; for i = 1, 2000000 do sum = sum + i end; " + charge,
+		"twice":   strings.Replace(charge, "return", "redis.pcall('GET', 'key'); return", 1),
+	} {
+		assert.Contains(t, s.Do("EVAL", script, "0").Text, "key is being created", name)
+	}
+	kit.Do(t, c, "NEIGHBOUR.PROPAGATE EVAL redis.call('SET','said',cjson.encode(redis.pcall('CL.LIMIT','key','RATE','1/1d','BURST','9'))) 0")
+	s.Restart()
+	assert.Contains(t, kit.Do(t, s.Raw(), "GET said").Text, "key is being created", "the script ran from the file")
+	assert.Equal(t, want, kit.Do(t, s.Raw(), "GET key").Text)
+}
+
 // Parts of the server that are modules, as Redis 8 and Valkey 9 have them, listen to no keys: beside them alone scripts, too, change such keys.
 func TestScriptsChangeKeysThatNeverExpireWithoutANeighbour(t *testing.T) {
 	t.Parallel()
+	if os.Getenv("THROTTLE_NEIGHBOURS") != "" {
+		t.Skip("THROTTLE_NEIGHBOURS names neighbours for every server")
+	}
 	t.Run("loaded at the start", func(t *testing.T) {
 		t.Parallel()
 		requireCharged(t, server.Start(t), chargeKeyByScript, chargeKeyByScript)

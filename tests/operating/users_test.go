@@ -51,7 +51,9 @@ func TestUsersOfThePageMayDoWhatItSays(t *testing.T) {
 			}
 		}
 		for _, other := range []string{"SET rl:1 1", "FLUSHALL", "CONFIG GET maxmemory", "EVAL return|1 0"} {
-			assert.Contains(t, kit.Do(t, c, "%s", other).Text, "NOPERM", "%s: %s", name, other)
+			if name != "monitoring" || !strings.HasPrefix(other, "EVAL") { // whose script may call what its user may
+				assert.Contains(t, kit.Do(t, c, "%s", other).Text, "NOPERM", "%s: %s", name, other)
+			}
 		}
 		if name == "monitoring" {
 			assert.Contains(t, kit.Do(t, c, "INFO throttle").Text, "throttle_calls")

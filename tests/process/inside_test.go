@@ -19,7 +19,7 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// What the Go runtime is and does inside the server. docs/inside-the-server.md quotes the figures
+// What the Go runtime is and does inside the server. docs/internals/inside-the-server.md quotes the figures
 // that these tests log:
 //
 //	go test -v -run Inside ./tests/process

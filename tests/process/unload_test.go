@@ -100,6 +100,68 @@ func TestNoConnectionKeepsACommandOfAModuleThatIsUnloaded(t *testing.T) {
 	}
 }
 
+// A connection may have used a command by another name (throttle.aliases), which only the registration shows.
+func TestNoConnectionKeepsAnAliasOfAModuleThatIsUnloaded(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t, server.ModuleArgs("aliases", "GCRA,RL.THROTTLE"))
+	for _, call := range []string{"GCRA key 15 30 60", "rl.throttle key 15 30 60"} {
+		for range 30 {
+			require.False(t, kit.Do(t, s.Raw(), "%s", call).IsError(), call)
+		}
+	}
+	s.MustDo("MODULE", "UNLOAD", "throttle")
+	clients := s.MustDo("CLIENT", "LIST").Text
+	assert.Equal(t, 1, strings.Count(clients, "\n"), "the connections that used a command are closed:\n%s", clients)
+	assert.Contains(t, clients, " cmd=client|list ")
+}
+
+// Redis 8.0 and Valkey 8.0 apply the rules of all users again when a module goes, and abort at a rule that names a command that is gone.
+func TestUnloadIsRefusedWhileAUserNamesACommand(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t, server.ModuleArgs("aliases", "GCRA"))
+	if s.Program.IsDev() {
+		t.Skip("throttle-dev unloads no modules")
+	}
+	// The last ones are selectors, which came with Redis 7.0.
+	rules := []string{"+cl.limit", "-CL.THROTTLE", "+gcra", "+cl.limit|first"}
+	if !s.Do("ACL", "SETUSER", "app", "(+cl.peek ~x)").IsError() {
+		rules = append(rules, "(~* +cl.limit)", "(+cl.limit ~*)", "(~x -@all +cl.peek +get)")
+	}
+	for _, rule := range rules {
+		s.MustDo("ACL", "DELUSER", "app")
+		others := "-@all"
+		if rule[0] == '-' {
+			others = "+@all"
+		}
+		if s.Do("ACL", "SETUSER", "app", "on", ">password", "~*", others, rule).IsError() {
+			continue // this server knows no rules about first arguments of such a command
+		}
+		require.True(t, s.Do("MODULE", "UNLOAD", "throttle").IsError(), rule)
+		if len(s.LogLines("unload blocked: An ACL user")) > 0 {
+			continue // Valkey 9.1 looks by itself
+		}
+		lines := s.LogLines("of user app names a command of the module")
+		require.NotEmpty(t, lines, rule)
+		assert.Regexp(t, `MODULE UNLOAD is refused: the rule [+-](cl\.|gcra)[a-z|]* of user app`, lines[len(lines)-1], rule)
+	}
+	s.MustDo("ACL", "SETUSER", "app", "reset", "on", "~+cl.limit", "+@all", "-set", "-cluster")
+	s.MustDo("ACL", "SETUSER", "+cl.limit", "on", "~cl.limit", "+@write")
+	s.MustDo("MODULE", "UNLOAD", "throttle")
+	s.MustDo("ACL", "SETUSER", "other", "on", "+@all")
+	assert.Len(t, s.MustDo("ACL", "LIST").Elems, 4)
+}
+
+// Where ACL is renamed, the module cannot see rules, so it stays.
+func TestUnloadWithoutACLIsRefused(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t, server.Config(`rename-command ACL ""`))
+	if s.Program.IsDev() {
+		t.Skip("throttle-dev renames no commands")
+	}
+	require.True(t, s.Do("MODULE", "UNLOAD", "throttle").IsError())
+	assert.Len(t, s.LogLines("MODULE UNLOAD is refused: ACL LIST is refused or renamed"), 1)
+}
+
 // Where CLIENT is renamed, the module cannot see who has sent its commands, and says so.
 func TestUnloadWithoutCLIENTIsLogged(t *testing.T) {
 	t.Parallel()

@@ -40,6 +40,7 @@ type doorCase struct {
 	Door     string   `json:"door"`
 	Loaded   string   `json:"loaded"`
 	Log      string   `json:"log"`
+	Says     string   `json:"says"`
 	Then     []string `json:"then"`
 }
 
@@ -119,6 +120,7 @@ func requireDoor(t *testing.T, c doorCase, library string) {
 		result, err := limiter.Limit(t.Context(), "user:42", fiveADay, 1)
 		if c.Door == "none" {
 			require.ErrorIs(t, err, ratelimit.ErrNoModule)
+			assert.ErrorContains(t, err, c.Says)
 			assert.False(t, ratelimit.IsOutage(err))
 			assert.NotContains(t, err.Error(), "user:42")
 			return
@@ -174,7 +176,7 @@ type between struct {
 func (b *between) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		if cmd.Name() == "fcall_ro" {
+		if cmd.Name() == "fcall" {
 			b.once.Do(b.do)
 		}
 		return err
@@ -219,6 +221,76 @@ func TestALibraryOfSomebodyElseIsNotDeleted(t *testing.T) {
 	assert.EqualValues(t, versions["N"], s.Do("FCALL_RO", "cl_version", "0").Int)
 	assert.Equal(t, "theirs", s.Do("FCALL", "theirs", "0").Text)
 	assert.Contains(t, log.String(), "in place of "+dotted(versions["N-1"]))
+}
+
+// A library of somebody else that is about one of our functions is compared by exact names, and stays.
+func TestALibraryOfSomebodyElseIsComparedByExactNames(t *testing.T) {
+	t.Parallel()
+	server.NeedsServer(t, "functions")
+	s := server.Start(t, server.WithoutModule())
+	s.MustDo("FUNCTION", "LOAD", "#!lua name=throttle\nredis.register_function{function_name='my_cl_version', callback=function() return 'theirs' end, description='cl_version'}")
+	s.MustDo("FUNCTION", "LOAD", libraryOf(versions["N-1"], false))
+	_, err := limiterOn(s.Client(), new(kit.Log), 0).Limit(t.Context(), "k", fiveADay, 1)
+	require.NoError(t, err)
+	assert.Equal(t, "theirs", s.Do("FCALL", "my_cl_version", "0").Text)
+	assert.EqualValues(t, versions["N"], s.Do("FCALL_RO", "cl_version", "0").Int)
+}
+
+// Managed services and proxies lack some commands, and users some rights. Calls are sent by what is left, and the right is named.
+func TestCallsAreSentByTheCommandsThatAreThere(t *testing.T) {
+	t.Parallel()
+	server.NeedsServer(t, "functions")
+	for name, c := range map[string]struct {
+		without []string
+		acl     []string
+		module  bool
+		says    string
+	}{
+		"a proxy that knows EVAL and EVALSHA":       {without: []string{"FCALL", "FCALL_RO", "FUNCTION", "SCRIPT", "EVAL_RO", "EVALSHA_RO"}, says: "refuses functions"},
+		"no right to load a script":                 {acl: []string{"-function", "-script"}, says: "function|load"},
+		"functions that read alone":                 {acl: []string{"-fcall"}, says: "'fcall'"},
+		"functions that write alone":                {acl: []string{"-fcall_ro"}, says: "'fcall_ro'"},
+		"no right for the command of the module":    {acl: []string{"-cl.limit", "-cl.peek"}, module: true, says: "refuses cl.limit, which its user has no right for"},
+		"scripts that read need the right to write": {acl: []string{"-fcall", "-evalsha_ro"}, says: "'fcall'"},
+	} {
+		var options []server.Option
+		for _, command := range c.without {
+			options = append(options, server.Config("rename-command "+command+` ""`))
+		}
+		if !c.module {
+			options = append(options, server.WithoutModule())
+		}
+		s := server.Start(t, options...)
+		s.MustDo(append([]string{"ACL", "SETUSER", "app", "on", ">secret", "~user:*", "+@all"}, c.acl...)...)
+		var log kit.Log
+		limiter := limiterOn(s.Client(server.User("app", "secret")), &log, 0)
+		for left := int64(4); left > 2; left-- {
+			result, err := limiter.Limit(t.Context(), "user:42", fiveADay, 1)
+			require.NoError(t, err, name)
+			assert.Equal(t, left, result.Remaining, name)
+			result, err = limiter.Peek(t.Context(), "user:42", fiveADay, 1)
+			require.NoError(t, err, name)
+			assert.Equal(t, left, result.Remaining, name)
+		}
+		assert.Contains(t, log.String(), c.says, name)
+		assert.NotContains(t, log.String(), "user:42", name)
+	}
+}
+
+// A server that was a replica at the first call gets the library soon after it has become a master.
+func TestAReplicaAtTheFirstCallGetsTheLibraryLater(t *testing.T) {
+	t.Parallel()
+	server.NeedsServer(t, "functions")
+	s := server.Start(t, server.WithoutModule())
+	s.MustDo("REPLICAOF", "127.0.0.1", "1")
+	limiter := limiterOn(s.Client(), new(kit.Log), 0)
+	_, err := limiter.Peek(t.Context(), "k", fiveADay, 1)
+	require.NoError(t, err)
+	s.MustDo("REPLICAOF", "NO", "ONE")
+	require.Eventually(t, func() bool {
+		_, err := limiter.Peek(t.Context(), "k", fiveADay, 1)
+		return err == nil && s.Do("FCALL_RO", "cl_version", "0").Int == int64(functions.Version())
+	}, time.Minute, 10*time.Millisecond)
 }
 
 // byModule is a Limiter that sends the commands of the module, whatever the server has.

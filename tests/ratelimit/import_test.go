@@ -81,7 +81,7 @@ func TestTheWorkspaceOfTheReadmeCanBeVendored(t *testing.T) {
 // installOfTheReadme is the block of commands by which a program finds the client.
 func installOfTheReadme(t *testing.T, root string) string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(root, "README.md"))
+	page, err := os.ReadFile(filepath.Join(root, "ratelimit/README.md"))
 	require.NoError(t, err)
 	_, rest, found := strings.Cut(string(page), "```sh\ngo work init")
 	require.True(t, found)

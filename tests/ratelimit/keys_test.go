@@ -33,4 +33,5 @@ func TestKeysOfOneSlotAreFoundInACluster(t *testing.T) {
 	_, err := ratelimit.New(c, ratelimit.Options{}).Decide(t.Context(), calls.OnKeys([]ratelimit.Key{{Name: "a", Limits: limits}, {Name: "b", Limits: limits}}))
 	require.True(t, redis.HasErrorPrefix(err, "CROSSSLOT"), "%v", err)
 	assert.False(t, ratelimit.IsOutage(err))
+	assert.ErrorContains(t, err, "the same hash tag")
 }

@@ -2,8 +2,10 @@ package ratelimit_test
 
 import (
 	"context"
+	"crypto/tls"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,11 +39,12 @@ func TestWhatIsAnOutage(t *testing.T) {
 	defer cancel()
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	exhausted := s.Client(func(o *redis.Options) { o.PoolSize, o.PoolTimeout = 1, time.Millisecond })
+	// A type of one's own sends each call by itself. Pipelines have a pool of their own in go-redis.
+	exhausted := &struct{ *redis.Client }{s.Client(func(o *redis.Options) { o.PoolSize, o.PoolTimeout = 1, time.Millisecond })}
 	require.NoError(t, exhausted.Ping(t.Context()).Err())
 	go exhausted.BLPop(t.Context(), 0, "list") // which has the only connection
 	require.Eventually(t, func() bool { return s.InfoInt("clients", "blocked_clients") == 1 }, time.Minute, time.Millisecond)
-	s.MustDo("ACL", "SETUSER", "peeks", "on", ">secret", "~*", "+@all", "-cl.limit")
+	s.MustDo("ACL", "SETUSER", "peeks", "on", ">secret", "~*", "+@all", "-cl.limit", "-@scripting")
 	address := func(addr string) *redis.Client {
 		client := s.Client(quick, func(o *redis.Options) { o.Addr = addr })
 		return client
@@ -60,7 +63,7 @@ func TestWhatIsAnOutage(t *testing.T) {
 	}{
 		{"nobody there", t.Context(), address("127.0.0.1:1"), 1, true},
 		{"no node there", t.Context(), clusterOn("127.0.0.1:1"), 1, true},
-		{"a deadline", expired, s.Client(quick), 1, true},
+		{"a deadline that had passed before", expired, s.Client(quick), 1, false},
 		{"an address without a port", t.Context(), address("127.0.0.1"), 1, false},
 		{"a limit that is none", t.Context(), s.Client(quick), -1, false},
 		{"a client that is closed", t.Context(), closed, 1, false},
@@ -73,10 +76,40 @@ func TestWhatIsAnOutage(t *testing.T) {
 		_, err := ratelimit.New(call.client, ratelimit.Options{}).Limit(call.ctx, "k", ratelimit.Limits{ratelimit.Rate(call.count, day)}, 1)
 		if assert.Error(t, err, call.name) {
 			assert.Equal(t, call.outage, ratelimit.IsOutage(err), "%s: %v", call.name, err)
-			assert.Equal(t, call.client == exhausted, ratelimit.IsOverload(err), "%s: %v", call.name, err)
+			assert.Equal(t, call.client == client(exhausted) || call.ctx == expired, ratelimit.IsOverload(err), "%s: %v", call.name, err)
 		}
 	}
 	assert.False(t, ratelimit.IsOutage(nil))
+}
+
+// An error says which server, and what is wrong with it.
+func TestAnOutageNamesTheServerAndTheReason(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	hangs := server.Start(t)
+	hangs.Pause()
+	t.Cleanup(hangs.Resume)
+	plain := s.Addr() // which speaks no TLS
+	for reason, o := range map[string]*redis.Options{
+		"refused":           {Addr: "127.0.0.1:1"},
+		"no such host":      {Addr: "nobody.invalid:6379"},
+		"by TLS":            {Addr: plain, TLSConfig: &tls.Config{ServerName: "localhost"}},
+		"timeout":           {Addr: hangs.Addr(), ReadTimeout: 50 * time.Millisecond},
+		"deadline exceeded": {Addr: hangs.Addr(), ContextTimeoutEnabled: true},
+	} {
+		quick(o)
+		if reason == "deadline exceeded" {
+			o.ReadTimeout = time.Hour
+		}
+		client := redis.NewClient(o)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		_, err := ratelimit.New(client, ratelimit.Options{}).Limit(ctx, "secret", ratelimit.Limits{ratelimit.Rate(1, day)}, 1)
+		cancel()
+		require.ErrorContains(t, err, reason)
+		assert.ErrorContains(t, err, strings.Split(o.Addr, ":")[0], reason)
+		assert.NotContains(t, err.Error(), "secret", reason)
+		assert.NoError(t, client.Close())
+	}
 }
 
 // Leaving early is no way round a limit, and neither is a short deadline, which some clients choose themselves.

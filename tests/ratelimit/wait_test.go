@@ -370,3 +370,27 @@ func TestACallerThatWaitsTakesLittleMemory(t *testing.T) {
 	cancel()
 	waiting.Wait()
 }
+
+// A server on which as many callers wait as may answers a call that would wait at once. It is a denial, not an outage, and nobody asks again for it.
+func TestACallThatIsTurnedAwayIsDenied(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t, server.ModuleArgs("max-waiting", "1"))
+	l := ratelimit.New(s.Client(), ratelimit.Options{})
+	limits := ratelimit.Limits{ratelimit.Window(1, day)}
+	calls.Ask(t, l, calls.On("k", limits))
+	calls.Ask(t, l, calls.Lease("jobs", 1, time.Hour, "a"))
+	ctx, leave := context.WithCancel(t.Context())
+	waits := calls.Ends(ctx, l, calls.InLine("k", limits, time.Hour))
+	require.Eventually(t, func() bool { return s.Info("throttle")["throttle_waiting"] == "1" }, 10*time.Second, time.Millisecond)
+	asked := s.InfoInt("throttle", "throttle_calls")
+	for _, call := range []ratelimit.Call{calls.InLine("k", limits, time.Hour), calls.Lease("jobs", 1, time.Hour, "b", calls.MaxWait(time.Hour))} {
+		r, err := l.Decide(t.Context(), call)
+		require.NoError(t, err)
+		assert.True(t, r.Limited)
+		assert.Positive(t, r.RetryAfter)
+	}
+	assert.EqualValues(t, 2, s.InfoInt("throttle", "throttle_turned_away"))
+	assert.LessOrEqual(t, s.InfoInt("throttle", "throttle_calls")-asked, int64(3), "a lease is asked for without a wait first")
+	leave()
+	require.ErrorIs(t, <-waits, context.Canceled)
+}

@@ -84,7 +84,7 @@ func TestRulesOfAGatewayDenyWhatTheGatewayDenies(t *testing.T) {
 			setClock(at)
 			var request *http.Request
 			if byRoutes {
-				request, err = http.NewRequest("GET", "http://"+address+"/check", nil)
+				request, err = http.NewRequest("GET", "http://"+address+"/forward", nil)
 				require.NoError(t, err)
 				request.Header = http.Header{"X-Forwarded-Uri": {path}, "X-Forwarded-Method": {"GET"}, "X-Forwarded-For": {client}, "User-Agent": {agent}}
 			} else {

@@ -74,7 +74,7 @@ func TestTheSliderShowsTheBurstsOfEachRate(t *testing.T) {
 	}
 	b.click("#row-0 input", 0, 0)
 	last := r.Curve.Points[len(r.Curve.Points)-1]
-	assert.Equal(t, fmt.Sprintf("CL.LIMIT user:42 RATE %s BURST %d SHADOW", last.Rate, last.Bursts[0]), b.text(`document.getElementById('snippet').textContent`))
+	assert.Equal(t, fmt.Sprintf("CL.LIMIT \"{remote_addr/64}\" RATE %s BURST %d SHADOW", last.Rate, last.Bursts[0]), b.text(`document.getElementById('snippet').textContent`))
 	assert.Contains(t, b.text(`document.getElementById('said').textContent`), fmt.Sprintf("RATE %s BURST %d would have denied %s requests", last.Rate, last.Bursts[0], commas(last.Denied[0])))
 	b.done()
 }
@@ -87,7 +87,7 @@ func TestAClickChoosesAPoint(t *testing.T) {
 	b := open(t, path)
 	for i, s := range r.Suggestions {
 		b.click(fmt.Sprintf(".suggested li:nth-child(%d) button", i+1), 0, 0)
-		assert.Equal(t, "CL.LIMIT user:42 "+s.Result.Words+" SHADOW", b.text(`document.getElementById('snippet').textContent`))
+		assert.Equal(t, "CL.LIMIT \"{remote_addr/64}\" "+s.Result.Words+" SHADOW", b.text(`document.getElementById('snippet').textContent`))
 		assert.Equal(t, "true", b.text(fmt.Sprintf(`document.querySelector(".suggested li:nth-child(%d) button").getAttribute('aria-pressed')`, i+1)))
 	}
 	for _, want := range []int{0, len(r.Curve.Points) / 2, len(r.Curve.Points) - 1} {
@@ -123,7 +123,7 @@ func TestWhatIsCopiedWorks(t *testing.T) {
 		assert.Equal(t, b.text(`document.getElementById('snippet').textContent`), copied[name])
 	}
 	b.done()
-	assert.Equal(t, "CL.LIMIT user:42 "+s.Result.Words+" SHADOW", copied["CL.LIMIT"])
+	assert.Equal(t, "CL.LIMIT \"{remote_addr/64}\" "+s.Result.Words+" SHADOW", copied["CL.LIMIT"])
 	limits, err := ratelimit.ParseLimits(s.Result.Words + " SHADOW")
 	require.NoError(t, err)
 	checkGo(t, copied["Go"], limits)
@@ -234,6 +234,9 @@ func TestThePageFitsItsReader(t *testing.T) {
 		var scrolls int
 		b.read(`document.documentElement.scrollWidth - document.documentElement.clientWidth`, &scrolls)
 		assert.LessOrEqual(t, scrolls, 0, "the page is wider than %d", width)
+		var cueless []string
+		b.read(`[...document.querySelectorAll('.scroll')].filter((e) => (e.scrollWidth > e.clientWidth + 1) !== (getComputedStyle(e, '::after').content !== 'none')).map((e) => e.textContent)`, &cueless)
+		assert.Empty(t, cueless, "a table that is wider than its place says so, at %d", width)
 		var narrow []string
 		b.read(`[...document.querySelectorAll('button, input, summary')].filter((e) => e.getClientRects().length && !e.closest('.scroll')).map((e) => e.getBoundingClientRect()).filter((r) => r.right > innerWidth || r.left < 0).map((r) => r.right + '')`, &narrow)
 		assert.Empty(t, narrow, "what is pressed is within %d", width)

@@ -155,6 +155,15 @@ func asArguments(lines []string) (args []string) {
 	return args
 }
 
+// neighbours loads the modules of THROTTLE_NEIGHBOURS into every server, replicas too: paths with spaces between them,
+// such as those of the four that Redis 8 is delivered with.
+func neighbours() (lines []string) {
+	for _, path := range strings.Fields(os.Getenv("THROTTLE_NEIGHBOURS")) {
+		lines = append(lines, "loadmodule "+path)
+	}
+	return lines
+}
+
 func (o *options) configLines(s *Server) []string {
 	lines := []string{
 		"bind " + s.Host,
@@ -175,6 +184,9 @@ func (o *options) configLines(s *Server) []string {
 	}
 	if o.password != "" {
 		lines = append(lines, "requirepass "+o.password)
+	}
+	if !slices.Contains(o.args, "--sentinel") {
+		lines = append(lines, neighbours()...)
 	}
 	if !o.noModule {
 		load := append([]string{"loadmodule", o.module}, o.moduleArgs...)

@@ -20,16 +20,16 @@ type Sentinels []*server.Server
 
 // Watch starts n Sentinels, of which a majority has to agree that the master is gone
 // before they promote a replica. It returns when they all know each other and the
-// replicas.
-func Watch(t testing.TB, n int, master *server.Server, replicas int) Sentinels {
+// replicas. Lines are for their configuration.
+func Watch(t testing.TB, n int, master *server.Server, replicas int, lines ...string) Sentinels {
 	t.Helper()
 	sentinels := make(Sentinels, n)
 	for i := range sentinels {
-		sentinels[i] = server.Start(t, server.Run(master.Program), server.Sentinel(), server.Config(
+		sentinels[i] = server.Start(t, server.Run(master.Program), server.Sentinel(), server.Config(append([]string{
 			fmt.Sprintf("sentinel monitor %s 127.0.0.1 %d %d", MasterName, master.Port, n/2+1),
 			fmt.Sprintf("sentinel down-after-milliseconds %s 1500", MasterName),
 			fmt.Sprintf("sentinel failover-timeout %s 20000", MasterName),
-		))
+		}, lines...)...))
 	}
 	for _, s := range sentinels {
 		require.Eventually(t, func() bool {
@@ -51,11 +51,15 @@ func (s Sentinels) Addrs() []string {
 }
 
 // Client is one of the master that the sentinels name. It gives up on a master that is down within a second.
-func (s Sentinels) Client(t testing.TB) *redis.Client {
+func (s Sentinels) Client(t testing.TB, opts ...func(*redis.FailoverOptions)) *redis.Client {
 	t.Helper()
-	client := redis.NewFailoverClient(&redis.FailoverOptions{
+	o := &redis.FailoverOptions{
 		MasterName: MasterName, SentinelAddrs: s.Addrs(), DialTimeout: time.Second, DialerRetries: 1, ReadTimeout: time.Second, MaxRetries: -1,
-	})
+	}
+	for _, opt := range opts {
+		opt(o)
+	}
+	client := redis.NewFailoverClient(o)
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }

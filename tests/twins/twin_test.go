@@ -128,11 +128,15 @@ func writeScoresPlainly(v resp.Value) {
 	}
 }
 
-// requireStats compares the numbers of INFO throttle. The host has those that count its calls and callers.
+// requireStats compares the numbers of INFO throttle. The host has those that count its calls and callers. Its bound of callers is not the
+// server's, which goes by the memory of that.
 func (w *twin) requireStats(t *testing.T, s *server.Server) {
 	t.Helper()
 	info := s.Info("throttle")
 	for _, stat := range w.host.Stats() {
+		if stat.Name == "max_waiting" {
+			continue
+		}
 		require.Equal(t, info["throttle_"+stat.Name], fmt.Sprint(stat.Count), stat.Name)
 	}
 }
@@ -143,7 +147,7 @@ func (w *twin) differences(calls [][]string, server []resp.Value) string {
 		own := w.Do(words...)
 		const in2286 = 10_000_000_000_000
 		cut := own.Int - server[i].Int
-		isCut := w.isDev && words[0] == "PEXPIRETIME" && own.Int > in2286 && cut > 0 && cut < 1000
+		isCut := w.isDev && words[0] == "PEXPIRETIME" && own.Int > in2286 && cut > 0 && cut <= 1000 // the last second that fits
 		if !isCut && !alike(own, server[i]) {
 			return fmt.Sprintf("%d %s\nserver   %v\nembedded %v", w.nowNs, strings.Join(words, " "), server[i], own)
 		}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -94,6 +95,18 @@ func start(ctx context.Context, program string, options []string) (s *Server, er
 		must.Fail("%s did not come up: %w\nits log ends in:\n%s", filepath.Base(program), err, strings.Join(lines[max(0, len(lines)-10):], "\n"))
 	}
 	return s, nil
+}
+
+// saysVersion is what a program says of itself: "Redis server v=8.0.2 sha=...".
+var saysVersion = regexp.MustCompile(`^(\w+) server v=(\S+)`)
+
+// VersionOf is the name and the version of a program.
+func VersionOf(program string) string {
+	found := saysVersion.FindStringSubmatch(string(must.Get(exec.Command(program, "--version").Output())))
+	if found == nil {
+		must.Fail("%s is no server: it does not say its version", program)
+	}
+	return found[1] + " " + found[2]
 }
 
 // freePort is one that nobody listens on now.

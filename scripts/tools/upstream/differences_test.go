@@ -138,7 +138,7 @@ func TestEachDifferenceIsARowOfThePage(t *testing.T) {
 			}
 		})
 	}
-	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "gateway.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "envoyproxy-ratelimit.md"))
 	require.NoError(t, err)
 	_, table, found := strings.Cut(string(page), "The table shows what differs ")
 	require.True(t, found)
@@ -153,7 +153,7 @@ func TestEachDifferenceIsARowOfThePage(t *testing.T) {
 		}
 	}
 	for row := range examples {
-		assert.True(t, rows[row], "%q is no row of docs/gateway.md", row)
+		assert.True(t, rows[row], "%q is no row of docs/envoyproxy-ratelimit.md", row)
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 
 // Random requests to random configurations, at instants that only go forward. With compat, every status is upstream's: its code, its limit,
 // what remains and when that is reset. Without it, the rules are those that upstream finds, and all of them are charged, or none.
-// What differs on purpose is corrected here, under the name of its row in docs/gateway.md.
+// What differs on purpose is corrected here, under the name of its row in docs/envoyproxy-ratelimit.md.
 func TestAnswersAreThoseOfUpstream(t *testing.T) {
 	draw := &maker{Rand: chance.New(t)}
 	var files []file
@@ -56,7 +56,7 @@ func rarest(seen map[string]int) int {
 	return least
 }
 
-// The rows of docs/gateway.md that the comparison corrects.
+// The rows of docs/envoyproxy-ratelimit.md that the comparison corrects.
 const (
 	hitsZero           = "`hits_addend: 0`"
 	durationUntilReset = "`duration_until_reset`"

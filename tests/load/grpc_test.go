@@ -1,0 +1,51 @@
+package load_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/grpclimit"
+	"redis-throttle/tests/server"
+)
+
+// A flood of calls of gRPC passes no more than the limit, and none of it looks like an outage.
+func TestAFloodOfGRPCPassesNoMoreThanTheLimit(t *testing.T) {
+	s := server.Start(t)
+	for name, limiter := range limiters(t, s.Client(asREADMEAsks)) {
+		intercept := grpclimit.New(limiter, grpclimit.Options{
+			Limits: ratelimit.Limits{ratelimit.Rate(100, 24*time.Hour)}, Key: func(context.Context, string) string { return "grpc:" + name },
+		}).Unary()
+		handle := func(context.Context, any) (any, error) {
+			compute()
+			return "x", nil
+		}
+		var passed, others atomic.Int64
+		var asking sync.WaitGroup
+		for range of(500, 2000) {
+			asking.Go(func() {
+				for range 2 {
+					switch _, err := intercept(t.Context(), "", &grpc.UnaryServerInfo{FullMethod: "/s/M"}, handle); status.Code(err) {
+					case codes.OK:
+						passed.Add(1)
+					case codes.ResourceExhausted:
+					default:
+						others.Add(1)
+						t.Log(err)
+					}
+				}
+			})
+		}
+		asking.Wait()
+		assert.EqualValues(t, 100, passed.Load(), name)
+		assert.Zero(t, others.Load(), name)
+	}
+}
