@@ -56,13 +56,15 @@ class Decision {
     this.maxWait = maxWaitNs(call)
     if (new Set(call.keys.map(({ name }) => name)).size < call.keys.length) throw new MistakeError(`${commandOf(call)}: ERR syntax error: each key can be given once`)
     const leased = call.keys.map((key) => leases.has(call.verb) || key.leased === true || key.ttl !== undefined || (call.verb === 'settle' && !key.limits))
-    this.held = call.keys.map(({ name }, i) => {
+    this.held = call.keys.map(({ name }) => {
       const there = keys.get(name)
       const held = there?.exists(now) ? there : new Held()
       if (there && held !== there) keys.delete(name)
-      if (leased[i] ? held.kept.length > 0 || held.bannedUntil > 0n : held.isLeases) throw new MistakeError(`${commandOf(call)}: WRONGTYPE Operation against a key holding the wrong kind of value`)
       return held
     })
+    for (const [i, held] of this.held.entries()) {
+      if (leased[i] ? held.kept.length > 0 || held.bannedUntil > 0n : held.isLeases) throw new MistakeError(`${commandOf(call)}: WRONGTYPE Operation against a key holding the wrong kind of value`)
+    }
     const spares = call.verb !== 'refund' && call.verb !== 'settle'
     this.stacks = this.held.map((held, i) => {
       const limits = call.keys[i]?.limits ?? []

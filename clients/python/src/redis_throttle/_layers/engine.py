@@ -63,7 +63,7 @@ class Engine:
     # The keys.
 
     def _held(self, call: Call, now: int) -> list[Held]:
-        """Return what the keys of a call hold. Keys whose time is over are gone."""
+        """Return what the keys of a call hold. Keys whose time is over are gone, all of them, also where the call is refused."""
         all_held = []
         for key in call.keys:
             held = self._keys.get(key.name)
@@ -72,10 +72,11 @@ class Engine:
                 held = Held()
             else:
                 self._keys.move_to_end(key.name)
+            all_held.append(held)
+        for key, held in zip(call.keys, all_held, strict=True):
             of_leases = key.leased or call.verb in ("lease", "renew", "release")
             if held.leases if not of_leases else held.states or held.banned_until:
                 raise MistakeError("WRONGTYPE Operation against a key holding the wrong kind of value")
-            all_held.append(held)
         return all_held
 
     def _keep(self, call: Call, all_held: Sequence[Held], now: int) -> None:

@@ -33,6 +33,9 @@ final class Decision {
     for (Key key : call.keys()) {
       held.add(heldBy(key));
     }
+    for (int i = 0; i < held.size(); i++) { // all keys whose time is over are gone by now, also where the call is refused
+      requireKind(call.keys().get(i), held.get(i));
+    }
     for (int i = 0; i < held.size(); i++) {
       ask(i, held.get(i));
     }
@@ -48,11 +51,14 @@ final class Decision {
       keys.remove(key.name()); // it is gone, also for a clock that is set back
       return new Held();
     }
+    return held;
+  }
+
+  private void requireKind(Key key, Held held) {
     if (isLeased(key) ? held.isLimits() : held.isLeases()) {
       String message = call.command() + ": WRONGTYPE Operation against a key holding the wrong kind of value";
       throw new MistakeException(message, null);
     }
-    return held;
   }
 
   private void ask(int keyIndex, Held held) {
