@@ -109,7 +109,7 @@ func (c *Call) writeSeveral(cmd *command) error {
 	same, rules := true, 0
 	for i := range c.Keys {
 		args = append(args, c.Keys[i].Name)
-		same = same && c.Keys[i].TTL == 0 && slices.Equal(c.Keys[i].Limits, c.Keys[0].Limits)
+		same = same && c.Keys[i].TTL == 0 && slices.EqualFunc(c.Keys[i].Limits, c.Keys[0].Limits, sameWords)
 		rules += len(c.Keys[i].Limits)
 	}
 	for i := range c.Keys {
@@ -148,6 +148,8 @@ func (c *Call) writeSeveral(cmd *command) error {
 	cmd.args = args
 	return nil
 }
+
+func sameWords(a, b Limit) bool { return a.size == b.size && a.words == b.words }
 
 func (c *Call) writeLimits(args []any, limits Limits) []any {
 	for i := range limits {

@@ -3,11 +3,13 @@ package ratelimit
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"redis-throttle/ratelimit/internal/about"
+	"redis-throttle/ratelimit/internal/policyname"
 )
 
 // The kinds of limits, as the commands name them.
@@ -39,6 +41,9 @@ type Limit struct {
 	shadow  bool
 	name    string
 	unit    string
+	belongs bool // to a policy
+	policy  string
+	called  string // what a limit of a policy is called that has no name
 	// words are what a command takes, made once: sending a limit again and again must not make them
 	// each time. Of a limit that check refuses they mean nothing.
 	words [maxWords]any
@@ -150,6 +155,20 @@ func (l Limit) Unit(unit string) Limit {
 	return l
 }
 
+// Policy returns limits that are the default of a policy, whose name has 1 to 64 of A-Z a-z 0-9 . _ -. Package policies lets a hash in
+// Redis say otherwise, for everybody or for some keys; without it, they are limits as any. All limits of a key belong to one policy, or to
+// none. Those that Named gave no name are called by that of the policy, of several ones with their place, such as api-1 and api-2.
+func Policy(name string, limits ...Limit) Limits {
+	named := slices.Clone(Limits(limits))
+	for i := range named {
+		named[i].belongs, named[i].policy, named[i].called = true, name, name
+		if len(named) > 1 {
+			named[i].called = name + "-" + strconv.Itoa(i+1)
+		}
+	}
+	return named
+}
+
 // String is l as CL.LIMIT takes it.
 func (l Limit) String() string {
 	if err := l.check(); err != nil {
@@ -164,7 +183,8 @@ func init() { about.Of = func(limit any) about.Limit { return limit.(*Limit).abo
 func (l *Limit) about() about.Limit {
 	return about.Limit{
 		Rate: l.kind == rate, Fixed: l.kind == fixed, Count: l.count, Period: l.period.about(), Capacity: l.capacity(), Spare: l.spare,
-		Takes: l.takes, Shadow: l.shadow, Name: l.name, Unit: l.unit, Words: l.words[:l.size],
+		Takes: l.takes, Take: l.take, Settles: l.settles, Used: l.used, Shadow: l.shadow, Name: l.name, Unit: l.unit,
+		Policy: l.policy, Called: l.called, Words: l.words[:l.size],
 	}
 }
 
@@ -194,6 +214,8 @@ func (l Limit) check() error {
 		return fmt.Errorf("%s: the units Used, %d, are negative", l.kind, l.used)
 	case l.spare < 0:
 		return fmt.Errorf("%s: the units to Spare, %d, are negative", l.kind, l.spare)
+	case l.belongs && !policyname.Valid(l.policy):
+		return fmt.Errorf("the name of a policy has 1 to 64 of A-Z a-z 0-9 . _ -, unlike %q", l.policy)
 	}
 	return nil
 }

@@ -25,6 +25,9 @@ func (l Limits) Validate() error {
 		if err := l[i].validate(); err != nil {
 			return fmt.Errorf("ratelimit: limit %d of %d: %w", i+1, len(l), err)
 		}
+		if l[i].belongs != l[0].belongs || l[i].policy != l[0].policy {
+			return errors.New("ratelimit: all limits of a key belong to one policy, or to none")
+		}
 	}
 	return nil
 }

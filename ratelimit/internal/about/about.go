@@ -11,8 +11,13 @@ type Limit struct {
 	Capacity    int64 // how many units go at once
 	Spare       int64
 	Takes       bool // Take was called
+	Take        int64
+	Settles     bool // Used was called
+	Used        int64
 	Shadow      bool
 	Name, Unit  string
+	Policy      string // the name of the policy that the limit belongs to
+	Called      string // what it is called because of that, if it has no Name
 	// Words are what a command takes. They must not be changed.
 	Words []any
 }

@@ -75,10 +75,12 @@ func policiesOf(limits ratelimit.Limits) (*Policies, error) {
 
 // Name is what the policy of l[i] is called.
 func Name(l ratelimit.Limits, i int) string {
-	name := about.Of(&l[i]).Name
+	limit := about.Of(&l[i])
 	switch {
-	case name != "":
-		return name
+	case limit.Name != "":
+		return limit.Name
+	case limit.Called != "":
+		return limit.Called
 	case len(l) == 1:
 		return "default"
 	case i < len(numbered):
@@ -204,7 +206,7 @@ func CeilSeconds(d time.Duration) int64 {
 // AppendName appends what tells the name and the unit of a limit apart from others.
 func AppendName(b []byte, limit *ratelimit.Limit) []byte {
 	l := about.Of(limit)
-	return strconv.AppendQuote(strconv.AppendQuote(b, l.Name), l.Unit)
+	return strconv.AppendQuote(strconv.AppendQuote(strconv.AppendQuote(b, l.Name), l.Unit), l.Called)
 }
 
 // quotaOf is the quota and window to announce: the window is the time in which a full limit gets all its units back, in whole seconds,
