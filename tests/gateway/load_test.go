@@ -24,6 +24,7 @@ func TestAFloodPassesAtMostTheLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := start(t, server.Start(t).Addr(), "domain: web\nredis_down: open\nroutes: [{match: /, descriptors: [[{key: http}]]}]\ndescriptors:\n"+
 				"- {key: http, limits: [FIXED 100/y]}\n- {key: grpc, limits: [FIXED 100/y]}\n", append(env, "REDIS_TIMEOUT=250ms")...)
+			atStart := len(g.Log()) // a busy machine may keep the server from its first answer: that is not the flood's doing
 			client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers}}
 			defer client.CloseIdleConnections()
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -67,7 +68,7 @@ func TestAFloodPassesAtMostTheLimit(t *testing.T) {
 			assert.Zero(t, failed.Load(), "each request is decided")
 			assert.Zero(t, g.metric("throttle_gateway_redis_out"))
 			assert.Zero(t, g.metric("throttle_gateway_decisions_total", `by="policy"`), "no outage that is none")
-			assert.NotContains(t, g.Log(), "level=ERROR")
+			assert.NotContains(t, g.Log()[atStart:], "level=ERROR")
 		})
 	}
 }
