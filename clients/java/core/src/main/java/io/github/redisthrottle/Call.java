@@ -330,6 +330,16 @@ public final class Call implements Cloneable {
     return each;
   }
 
+  /** Returns whether limits of a key have the name of a policy. It allocates nothing. */
+  boolean hasPolicy() {
+    for (int i = 0; i < keys.size(); i++) {
+      if (!keys.get(i).policy().isEmpty()) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   boolean leases() {
     return keys.stream().anyMatch(Key::leased);
   }
@@ -351,6 +361,15 @@ public final class Call implements Cloneable {
 
   Call withAny() {
     return changed(call -> call.any = true);
+  }
+
+  /** Returns it with another ban, and AFTER, or none. */
+  Call withBan(Duration duration, String after) {
+    return changed(
+        call -> {
+          call.ban = duration;
+          call.banAfter = after;
+        });
   }
 
   Call withKeys(List<Key> other) {

@@ -45,6 +45,8 @@ public final class FakeLimiter implements Decider {
   private final List<Runnable> hung = new ArrayList<>();
   private final Limiter limiter = Limiter.over(this);
   private final Told told = new Told();
+  private final Map<String, String> policies = new HashMap<>();
+  private final PolicyTable table = new PolicyTable("the policies", (level, line) -> {});
   private long now = Windows.nanos(MIDNIGHT);
   private Fault fault = Fault.NONE;
   private long faulty; // for how many calls yet
@@ -176,7 +178,29 @@ public final class FakeLimiter implements Decider {
         });
   }
 
-  /** Returns what it was asked, in order: the last 10,000 calls. */
+  /**
+   * Sets a policy, as {@code HSET throttle:policies} does for a limiter with {@link Policies}: at once, until {@link #reset}.
+   *
+   * @param field such as api, api/premium:* or api/user:42
+   * @param value such as RATE 60/m, or NONE; null takes the policy back. What cannot be read is an {@link IllegalArgumentException}
+   */
+  public void policy(String field, String value) {
+    if (value != null) {
+      PolicyValue.parse(PolicyField.parse(field).name(), field, value);
+    }
+    told.locked(
+        () -> {
+          if (value == null) {
+            policies.remove(field);
+          } else {
+            policies.put(field, value);
+          }
+          table.read(policies);
+          return null;
+        });
+  }
+
+  /** Returns what it was asked, in order: the last 10,000 calls. By a policy that is NONE nothing is asked. */
   public List<Asked> asked() {
     return told.locked(() -> List.copyOf(asked));
   }
@@ -215,7 +239,7 @@ public final class FakeLimiter implements Decider {
         });
   }
 
-  /** Forgets everything, as if it were new: keys, faults, what it was asked, the time. Callers in line get an {@link OutageException}. */
+  /** Forgets everything, as if it were new: keys, faults, policies, what it was asked, the time. Callers in line get an {@link OutageException}. */
   public void reset() {
     fail(new OutageException("the limiter of the test was reset", null));
     heal();
@@ -223,6 +247,8 @@ public final class FakeLimiter implements Decider {
         () -> {
           keys.clear();
           asked.clear();
+          policies.clear();
+          table.read(policies);
           now = Windows.nanos(MIDNIGHT);
           return null;
         });
@@ -261,7 +287,10 @@ public final class FakeLimiter implements Decider {
 
   @Override
   public CompletionStage<Result> decide(Call call) {
-    call.checked();
+    return PolicyCall.decide(call.checked(), table.lookup(), this::decideAsAsked, (level, line) -> {});
+  }
+
+  private CompletionStage<Result> decideAsAsked(Call call) {
     CompletableFuture<Result> future = new CompletableFuture<>();
     told.locked(
         () -> {

@@ -27,6 +27,11 @@ record Key(String name, List<Limit> limits, long slots, Duration ttl, boolean le
     return of(name, List.of());
   }
 
+  /** Returns the name of the policy of its limits; empty without one. */
+  String policy() {
+    return limits.isEmpty() ? "" : limits.get(0).policyName();
+  }
+
   /** Returns how many rules the server counts here: slots are one. */
   int rules() {
     return Math.max(limits.size(), 1);

@@ -48,6 +48,7 @@ public final class Limit implements Rule, Cloneable {
   private boolean shadow;
   private String name = "";
   private String unit = "";
+  private String policyName = "";
   private List<String> words = List.of();
   private Id id;
 
@@ -211,6 +212,11 @@ public final class Limit implements Rule, Cloneable {
     return unit;
   }
 
+  /** Returns the name of its policy ({@link Limits#policy(String, Limit...)}); empty without one. */
+  public String policyName() {
+    return policyName;
+  }
+
   /** Returns what it limits, in words, without what one call takes of it: "RATE 10/1m BURST 20". */
   public String policy() {
     return changed(
@@ -302,7 +308,34 @@ public final class Limit implements Rule, Cloneable {
     other.shadow = shadow;
     other.name = name;
     other.unit = unit;
+    other.policyName = policyName;
     return other.spare(otherSpare);
+  }
+
+  /** Returns it as one of a policy of this name, which changes nothing else. */
+  Limit inPolicy(String policy) {
+    return changed(limit -> limit.policyName = policy);
+  }
+
+  /** Returns whether the call says something of it that no policy changes: what is taken, or used, a reserve, or a unit. */
+  boolean hasOwn() {
+    return take != UNSET || used != UNSET || spare != 0 || !unit.isEmpty();
+  }
+
+  /** Returns whether the call says the same of another one: see {@link #hasOwn}. */
+  boolean hasOwnOf(Limit other) {
+    return take == other.take && used == other.used && spare == other.spare && unit.equals(other.unit);
+  }
+
+  /** Returns it with what the call says of another one: see {@link #hasOwn}. */
+  Limit withOwnOf(Limit other) {
+    return changed(
+        limit -> {
+          limit.take = other.take;
+          limit.used = other.used;
+          limit.spare = other.spare;
+          limit.unit = other.unit;
+        });
   }
 
   /** Returns what is taken of it by a call that costs so much. */

@@ -11,7 +11,7 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
-/** Limits as text, such as a line of a configuration file. */
+/** Limits as text, such as a line of a configuration file, and limits with the name of a policy. */
 public final class Limits {
   private static final int MOST = 8;
   private static final Pattern TOKEN = Pattern.compile("[ \\t\\r]*(?:([;\\n])|\"((?:[^\"\\\\]|\\\\.)*)\"|([^ \\t\\r\\n;\"][^ \\t\\r\\n;]*))");
@@ -52,6 +52,26 @@ public final class Limits {
     return checked(limits);
   }
 
+  /**
+   * Names the policy of limits. They are the default: {@link Policies} looks up whether others count, for all keys or for some.
+   *
+   * <pre>{@code limiter.limit("user:42", Limits.policy("api", rate(100, ofMinutes(1))))}</pre>
+   *
+   * <p>Limits without {@link Limit#named} are called as the policy in header fields and metrics, of several with their number: api-1, api-2.
+   *
+   * @param name 1 to 64 of A-Z, a-z, 0-9, dot, underscore and hyphen
+   * @return the limits, one to eight, in this order
+   */
+  public static Limit[] policy(String name, Limit... limits) {
+    return policy(name, List.of(limits)).toArray(Limit[]::new);
+  }
+
+  /** As {@link #policy(String, Limit...)}. */
+  public static List<Limit> policy(String name, List<Limit> limits) {
+    String checked = PolicyField.name(name);
+    return checked(limits.stream().map(limit -> limit.inPolicy(checked)).toList());
+  }
+
   /** Writes limits as {@link #parse} reads them. */
   public static String format(List<Limit> limits) {
     return limits.stream()
@@ -66,6 +86,10 @@ public final class Limits {
     }
     if (limits.size() > MOST) {
       throw new IllegalArgumentException("limits: there are " + limits.size() + ", and a key has at most " + MOST);
+    }
+    String policy = limits.get(0).policyName();
+    if (limits.stream().anyMatch(limit -> !limit.policyName().equals(policy))) {
+      throw new IllegalArgumentException("limits: those of a key have one policy, or none");
     }
     return List.copyOf(limits);
   }
@@ -102,7 +126,7 @@ public final class Limits {
     return limits;
   }
 
-  private static Limit one(List<String> words) {
+  static Limit one(List<String> words) {
     Limit.Kind kind = kind(words.get(0));
     if (words.size() == 1) {
       throw new IllegalArgumentException(kind + " takes count/period, such as 5/s or 100/30m");

@@ -2,6 +2,7 @@ package io.github.redisthrottle;
 
 import io.github.redisthrottle.connection.Handover;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
@@ -25,7 +26,9 @@ public abstract sealed class Result permits Result.Allowed, Result.Denied {
     /** By what a guard does in an outage: nothing is known of the limits. */
     POLICY,
     /** By the limits of this process, in an outage. */
-    LOCAL
+    LOCAL,
+    /** By a policy that is NONE, so that everything passes: there are no limits ({@link Policies}). */
+    NONE
   }
 
   private final State state;
@@ -138,6 +141,32 @@ public abstract sealed class Result permits Result.Allowed, Result.Denied {
     return state.by();
   }
 
+  /**
+   * Returns what the policies changed: for each key of the call nothing, or the policy whose limits counted. Empty where they changed
+   * nothing.
+   */
+  public List<Optional<Applied>> policies() {
+    return state.policies();
+  }
+
+  /**
+   * Returns the limits that decided: those of a policy where one counted, else those of the call.
+   *
+   * @param limits those of each key of the call, as {@link Call#limits} has them
+   */
+  public List<List<Limit>> inForce(List<List<Limit>> limits) {
+    List<Optional<Applied>> policies = state.policies();
+    if (policies.isEmpty()) {
+      return limits;
+    }
+    List<List<Limit>> inForce = new ArrayList<>(limits);
+    for (int i = 0; i < policies.size(); i++) {
+      int key = i;
+      policies.get(i).ifPresent(applied -> inForce.set(key, applied.limits()));
+    }
+    return inForce;
+  }
+
   /** Returns the result, or throws a {@link LimitedException} when the call was denied. */
   public Allowed orThrow() {
     if (this instanceof Denied denied) {
@@ -196,4 +225,18 @@ public abstract sealed class Result permits Result.Allowed, Result.Denied {
    * @param rule the index of the limit in the limits of the key
    */
   public record Place(String key, int keyIndex, int rule) {}
+
+  /**
+   * A policy that counted in place of the limits in the code.
+   *
+   * @param name the name of the policy
+   * @param field the field of the hash that counted, such as api/user:42
+   * @param limits the limits that decided; none if the policy is NONE
+   */
+  public record Applied(String name, String field, List<Limit> limits) {
+    /** Copies the limits. */
+    public Applied {
+      limits = List.copyOf(limits);
+    }
+  }
 }

@@ -1,6 +1,7 @@
 package io.github.redisthrottle;
 
 import java.util.List;
+import java.util.Optional;
 
 /** What a {@link Result} holds. Times are in ms; -1 is never. */
 record State(
@@ -19,7 +20,8 @@ record State(
     long lastsMs,
     Result.Place shadow,
     List<Result> each,
-    Result.By by) {
+    Result.By by,
+    List<Optional<Result.Applied>> policies) {
 
   /** Begins with what most results leave out. */
   static Draft of(String key) {
@@ -54,6 +56,7 @@ record State(
     Result.Place shadow;
     List<Result> each = List.of();
     Result.By by = Result.By.SERVER;
+    List<Optional<Result.Applied>> policies = List.of();
 
     Draft(String key) {
       this.key = key;
@@ -76,13 +79,14 @@ record State(
       shadow = from.shadow;
       each = from.each;
       by = from.by;
+      policies = from.policies;
     }
 
     Result done() {
       return Result.of(
           new State(
               limited, key, keyIndex, rule, banned, limit, remaining, retryAfterMs, resetAfterMs, nextAfterMs, granted, waitMs,
-              lastsMs, shadow, each, by));
+              lastsMs, shadow, each, by, policies));
     }
   }
 }

@@ -52,16 +52,17 @@ public final class HeaderFields {
 
   static Map<String, String> of(List<List<Limit>> limits, Result result, XRateLimit x, Clock clock) {
     Map<String, String> fields = new LinkedHashMap<>();
-    if (result.by() == Result.By.POLICY) { // nothing is known of the limits
+    if (result.by() == Result.By.POLICY || result.by() == Result.By.NONE) { // nothing is known of the limits, or there are none
       putRetryAfter(fields, result);
       return fields;
     }
+    List<List<Limit>> inForce = result.inForce(limits);
     List<String> policies = new ArrayList<>();
-    limits.forEach(some -> policies.addAll(policy(some)));
+    inForce.forEach(some -> policies.addAll(policy(some)));
     put(fields, POLICY, String.join(", ", policies));
-    List<Limit> decided = limits.get(result.keyIndex());
+    List<Limit> decided = inForce.get(result.keyIndex());
     boolean hidden = !result.banned() && decided.get(result.rule()).isShadow();
-    put(fields, LIMIT, String.join(", ", items(limits, decided, result, hidden)));
+    put(fields, LIMIT, String.join(", ", items(inForce, decided, result, hidden)));
     putRetryAfter(fields, result);
     if (x != XRateLimit.NONE && !hidden) {
       long reset = seconds(result.resetAfter());
@@ -79,10 +80,15 @@ public final class HeaderFields {
     return isList && there != null && !there.isEmpty() ? there + ", " + value : value;
   }
 
-  /** Returns what a limit is called: its name, or else default; with several limits limit-1, limit-2 and so on. */
+  /** Returns what a limit is called: its name, or else that of its policy, or default; of several api-1, api-2 or limit-1, limit-2. */
   public static String name(List<Limit> limits, int rule) {
-    String name = limits.get(rule).name();
-    return !name.isEmpty() ? name : limits.size() == 1 ? "default" : "limit-" + (rule + 1);
+    Limit limit = limits.get(rule);
+    if (!limit.name().isEmpty()) {
+      return limit.name();
+    }
+    boolean alone = limits.size() == 1;
+    String policy = limit.policyName().isEmpty() ? (alone ? "default" : "limit") : limit.policyName();
+    return alone ? policy : policy + "-" + (rule + 1);
   }
 
   /** Returns a duration in whole seconds, rounded up. */

@@ -29,7 +29,7 @@ public record Problem(String type, String title, Optional<String> violated) {
     Optional<String> violated =
         result.by() == Result.By.POLICY
             ? Optional.empty()
-            : Optional.of(HeaderFields.name(limits.get(result.keyIndex()), result.rule()));
+            : Optional.of(HeaderFields.name(result.inForce(limits).get(result.keyIndex()), result.rule()));
     return new Problem(TYPES + "quota-exceeded", "Quota Exceeded", violated);
   }
 

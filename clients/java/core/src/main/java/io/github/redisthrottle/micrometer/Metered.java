@@ -58,13 +58,13 @@ public final class Metered implements Decider, AutoCloseable {
   private void measure(Call call, Result result, Throwable error, long tookNs) {
     String verb = call.verb().name().toLowerCase(Locale.ROOT);
     String by = (result == null ? Result.By.SERVER : result.by()).name().toLowerCase(Locale.ROOT);
-    boolean byLimit = result != null && !result.banned() && result.by() != Result.By.POLICY;
-    String policy = byLimit ? name(call.limits(), result.keyIndex(), result.rule()) : "";
+    boolean byLimit = result != null && !result.banned() && result.by() != Result.By.POLICY && result.by() != Result.By.NONE;
+    String policy = byLimit ? name(result.inForce(call.limits()), result.keyIndex(), result.rule()) : "";
     registry.counter("ratelimit.decisions", "verb", verb, "outcome", outcome(result, error), "policy", policy, "by", by).increment();
     registry.timer("ratelimit.decision.duration", "verb", verb, "by", by).record(tookNs, TimeUnit.NANOSECONDS);
     if (result != null && result.shadowed().isPresent()) {
       Result.Place place = result.shadowed().get();
-      registry.counter("ratelimit.shadowed", "policy", name(call.limits(), place.keyIndex(), place.rule())).increment();
+      registry.counter("ratelimit.shadowed", "policy", name(result.inForce(call.limits()), place.keyIndex(), place.rule())).increment();
     }
   }
 
