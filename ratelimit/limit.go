@@ -177,14 +177,18 @@ func (l Limit) String() string {
 	return strings.TrimSuffix(fmt.Sprintln(l.words[:l.size]...), "\n")
 }
 
-func init() { about.Of = func(limit any) about.Limit { return limit.(*Limit).about() } }
+func init() {
+	about.Of = func(limit any) about.Limit { return limit.(*Limit).about() }
+	about.PolicyOf = func(limit any) string { return limit.(*Limit).policy }
+	about.Unbind = func(limit any) { limit.(*Limit).belongs, limit.(*Limit).policy = false, "" }
+}
 
 // about is what the packages beside this one see.
 func (l *Limit) about() about.Limit {
 	return about.Limit{
 		Rate: l.kind == rate, Fixed: l.kind == fixed, Count: l.count, Period: l.period.about(), Capacity: l.capacity(), Spare: l.spare,
 		Takes: l.takes, Take: l.take, Settles: l.settles, Used: l.used, Shadow: l.shadow, Name: l.name, Unit: l.unit,
-		Policy: l.policy, Called: l.called, Words: l.words[:l.size],
+		Called: l.called, Words: l.words[:l.size],
 	}
 }
 

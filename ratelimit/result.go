@@ -49,7 +49,8 @@ type Result struct {
 	Lasts time.Duration
 	// By is where the call was decided. "server" is the server. "cache" is a denial that the server gave before. "batch" is
 	// units that were taken for several calls at once. "local" is this process, while there was no server. "policy" is nobody:
-	// the call was let through or refused because there was no server. The server knows only of "server" and "batch".
+	// the call was let through or refused because there was no server. "none" is a policy that lets everything through (package policies).
+	// The server knows only of "server" and "batch".
 	By string
 	// Shadowed says that a Limit with Shadow would have denied the call. The first one is at the index Shadow in the Limits of
 	// the key ShadowKey, whose place in Call.Keys is ShadowKeyIndex.
@@ -60,6 +61,16 @@ type Result struct {
 	// Each is the outcome for each limit by itself, in the order of the call, if Call.Each asks for it: Limited says
 	// whether this limit alone would have denied the call. Limit, Remaining, RetryAfter, ResetAfter, Key, KeyIndex and Rule are set.
 	Each []Result
+	// Policies are what package policies has put in place of limits of the call, for each of its keys. They are nil if it changed none.
+	Policies []Applied
+}
+
+// Applied says what counted for a key in place of the limits of the code. It is zero for a key that was left alone.
+type Applied struct {
+	// Name is that of the policy, and Field that of the hash which counted, such as api/user:42.
+	Name, Field string
+	// Limits are those that decided; none if the policy lets everything through. They must not be changed.
+	Limits Limits
 }
 
 // ErrLimited is what every *LimitedError is, for errors.Is.

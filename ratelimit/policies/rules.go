@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/internal/about"
 	"redis-throttle/ratelimit/internal/policyname"
 )
 
@@ -44,6 +46,21 @@ func ParseField(field string) (Field, error) {
 type Rule struct {
 	Field string
 	Value
+	name      string              // of the policy
+	applied   []ratelimit.Applied // what it is for a call on one key, of which the code says nothing else
+	onlyRates bool                // units of it can be reserved
+	throttles bool                // CL.THROTTLE takes it
+}
+
+func newRule(name, field string, value Value) *Rule {
+	rule := &Rule{Field: field, Value: value, name: name, onlyRates: true, throttles: len(value.Limits) == 1}
+	rule.applied = []ratelimit.Applied{{Name: name, Field: field, Limits: value.Limits}}
+	for i := range value.Limits {
+		l := about.Of(&value.Limits[i])
+		rule.onlyRates = rule.onlyRates && l.Rate
+		rule.throttles = rule.throttles && l.Rate && l.Count > 0 && !l.Shadow
+	}
+	return rule
 }
 
 // Rules are all that a hash says. They never change, so any number of goroutines may ask them.
@@ -79,7 +96,7 @@ func Parse(hash map[string]string) (*Rules, map[string]error) {
 			errs[field] = err
 			continue
 		}
-		rules.add(of, &Rule{Field: field, Value: value})
+		rules.add(of, newRule(of.Name, field, value))
 	}
 	return rules, errs
 }

@@ -39,6 +39,49 @@ type table struct {
 			Field     *string
 		}
 	}
+	Calls []struct {
+		Name         string
+		Hash         map[string]string
+		Call         tableCall
+		PassesOn     *tableCall `json:"passes_on"`
+		Names        [][]string
+		Next, Result *tableResult
+		Logs         []string
+	}
+	Reads []struct {
+		Name  string
+		Steps []struct {
+			Hash   map[string]string
+			Counts []struct {
+				Name, Key string
+				Value     *string
+			}
+			Logs []string
+		}
+	}
+}
+
+type tableCall struct {
+	Verb string
+	Keys []struct {
+		Name, Policy string
+		Limits       []tableLimit
+		Slots        int64
+		TTL          string
+	}
+	Cost     int64
+	Ban      string
+	BanAfter string `json:"ban_after"`
+	MaxWait  string `json:"max_wait"`
+	ID       string
+}
+
+type tableResult struct {
+	Limited   bool
+	Key, Rule int
+	Limit     int64
+	Granted   int64
+	By        string
 }
 
 type tableLimit struct {

@@ -16,14 +16,19 @@ type Limit struct {
 	Used        int64
 	Shadow      bool
 	Name, Unit  string
-	Policy      string // the name of the policy that the limit belongs to
-	Called      string // what it is called because of that, if it has no Name
+	Called      string // what the limit of a policy is called that has no Name
 	// Words are what a command takes. They must not be changed.
 	Words []any
 }
 
 // Of returns what a limit holds, which is a *ratelimit.Limit. Package ratelimit sets it.
 var Of func(limit any) Limit
+
+// PolicyOf returns the name of the policy that a *ratelimit.Limit belongs to, empty if to none.
+var PolicyOf func(limit any) string
+
+// Unbind makes a *ratelimit.Limit belong to no policy. It keeps what it is called.
+var Unbind func(limit any)
 
 // Period is a Length, or, by the calendar, Units of MeanSeconds each.
 type Period struct {
