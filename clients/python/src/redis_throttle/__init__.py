@@ -17,6 +17,7 @@ from ._layers.batched import Batched
 from ._layers.cached import Cached
 from ._layers.guard import Guard
 from ._layers.observed import Decision, Observed
+from ._layers.policies import Policies
 from ._limiter import Limiter
 from ._seam.call import Call, Charge, Key, Keys
 from ._seam.duration import FOREVER, Duration
@@ -29,8 +30,8 @@ from ._seam.errors import (
     is_outage,
     is_overload,
 )
-from ._seam.limit import Limit, Limits, Slots, fixed, parse_limits, rate, window
-from ._seam.result import LimitedError, Result
+from ._seam.limit import Limit, Limits, Slots, fixed, parse_limits, policy, rate, window
+from ._seam.result import Applied, LimitedError, Result
 from ._seam.verbs import Decider
 from ._server.connect import connect
 from ._server.remote import Remote
@@ -38,7 +39,9 @@ from ._web.address import client_address
 
 __all__ = [
     "FOREVER",
-    "Admission", "Batched",
+    "Admission",
+    "Applied",
+    "Batched",
     "Cached",
     "Call",
     "Charge",
@@ -53,9 +56,11 @@ __all__ = [
     "LimitedError",
     "Limiter",
     "Limits",
-    "MistakeError", "Observed",
+    "MistakeError",
+    "Observed",
     "OutageError",
     "OverloadError",
+    "Policies",
     "Remote",
     "Result",
     "Slots",
@@ -66,6 +71,7 @@ __all__ = [
     "is_outage",
     "is_overload",
     "parse_limits",
+    "policy",
     "rate",
     "until_retry",
     "window",

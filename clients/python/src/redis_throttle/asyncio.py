@@ -14,6 +14,7 @@ from ._layers.batched import AsyncBatched as Batched
 from ._layers.cached import AsyncCached as Cached
 from ._layers.guard import AsyncGuard as Guard
 from ._layers.observed import AsyncObserved as Observed
+from ._layers.policies import AsyncPolicies as Policies
 from ._limiter import client_of, over
 from ._seam.call import Call, Holdings, many
 from ._seam.duration import Duration, nanoseconds
@@ -24,7 +25,7 @@ from ._server.asyncremote import Remote
 from ._server.doors import Commands
 from ._server.pool import AsyncClient
 
-__all__ = ["Admission", "Batched", "Cached", "Decider", "Guard", "Lease", "Limiter", "Observed", "Remote", "until_retry"]
+__all__ = ["Admission", "Batched", "Cached", "Decider", "Guard", "Lease", "Limiter", "Observed", "Policies", "Remote", "until_retry"]
 
 
 

@@ -11,8 +11,8 @@ from typing import Protocol
 from .._seam.call import Call, Holdings, Key, many, pairs_of
 from .._seam.duration import seconds
 from .._seam.errors import LeaseLostError, OutageError, OverloadError, may_have_run
-from .._seam.limit import Slots, as_limits
-from .._seam.result import Result
+from .._seam.limit import Limit, Slots, as_limits
+from .._seam.result import Result, in_force
 from .later import AsyncLater, Later, may_repeat
 
 _LOST = "the admission has lapsed: its slot may be somebody else's, and its units stay as they were estimated"
@@ -30,7 +30,7 @@ class _Taken:
         pairs = pairs_of(keys)
         if not any(isinstance(what, Slots) for _, what in pairs):
             raise ValueError("keys: an admission needs Slots, such as Slots(4, '1m'): without any, limit_all takes units of several keys")
-        shadows = any(limit.shadow for _, what in pairs if not isinstance(what, Slots) for limit in as_limits(what, "keys"))
+        shadows = any(limit.shadow or limit.policy_name for _, what in pairs if not isinstance(what, Slots) for limit in as_limits(what, "keys"))
         # Whether a shadow was charged says only its own result.
         self._call = many("limit", pairs, cost=cost, charge="strict" if strict else None, id=self.id, each=shadows)
         self._lasts = max(seconds(key.ttl, "ttl") for key in self._call.keys if key.ttl is not None)
@@ -66,12 +66,23 @@ class _Taken:
                 keys.append(Key(key.name, leased=True))
             elif key.name in used:
                 limits = []
-                for rule, (limit, units) in enumerate(zip(key.limits, used[key.name], strict=True)):
+                charged, numbers = self._charged(index, key), used[key.name]
+                if len(numbers) != len(charged):  # a policy has put others in their place, which all took the same
+                    numbers = (max(numbers),) * len(charged)
+                for rule, (limit, units) in enumerate(zip(charged, numbers, strict=True)):
                     taken = self._call.cost if limit.take is None else limit.take
                     taken, units = (0, 0) if (index, rule) in self._uncharged else (taken, units)
                     limits.append(replace(limit, take=taken, used=units, spare=0))
-                keys.append(Key(key.name, tuple(limits)))
+                if limits:
+                    keys.append(Key(key.name, tuple(limits)))
         return Call("settle", tuple(keys), id=self.id, several=True)
+
+    def _charged(self, index: int, key: Key) -> tuple[Limit, ...]:
+        """Return the limits of a key that were charged, whatever its policy says by now."""
+        if self.result is None:
+            return key.limits
+        [limits] = in_force([key.limits], replace(self.result, policies=self.result.policies[index:index + 1]))
+        return tuple(replace(limit, policy_name="") if limit.policy_name else limit for limit in limits)
 
     def _taking(self) -> None:
         if self._held:

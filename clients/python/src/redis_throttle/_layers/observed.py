@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from .._seam.call import Call
 from .._seam.errors import is_outage, is_overload
+from .._seam.limit import label
 from .._seam.result import Result
 from .._seam.steps import Steps, run, run_async
 from .._seam.undecided import log
@@ -63,10 +64,11 @@ class Decision:
         return self._name(self.result.shadow_key_index, self.result.shadow)
 
     def _name(self, key: int, rule: int) -> str:
-        limits = self.call.keys[key].limits if key < len(self.call.keys) else ()
-        if rule >= len(limits):
+        if self.result is None or key >= len(self.call.keys):
             return ""
-        return limits[rule].name or ("default" if len(limits) == 1 else f"limit-{rule + 1}")
+        applied = self.result.policies[key] if self.result.policies else None
+        limits = self.call.keys[key].limits if applied is None else applied.limits
+        return label(limits, rule) if rule < len(limits) else ""
 
 
 class _Observing:

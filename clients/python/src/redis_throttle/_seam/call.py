@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 from . import positions as at
 from .duration import FOREVER, Duration, milliseconds, nanoseconds, whole_milliseconds, word
 from .errors import MistakeError
-from .limit import Limit, Rule, Slots, as_limits, denials
+from .limit import Limit, Limits, Rule, Slots, as_limits, denials
 from .result import ZERO, Result
 
 Keys = Mapping[str, Limit | Sequence[Limit]] | Iterable[tuple[str, Limit | Sequence[Limit]]]
@@ -308,7 +308,7 @@ class Call:
         raise AssertionError
 
 
-def one(verb: str, key: str, limits: Sequence[Limit], **options: Any) -> Call:
+def one(verb: str, key: str, limits: Sequence[Limits], **options: Any) -> Call:
     """Return a call on one key."""
     return Call(verb, (Key(key, as_limits(limits)),), **options)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -39,12 +41,16 @@ class Limit(Rule):
     shadow: bool = False
     name: str = field(default="", compare=False)
     unit: str = field(default="", compare=False)
+    policy_name: str = field(default="", compare=False, repr=False)
+    """The name of the policy that it belongs to, which `policy()` gives it; nothing if there is none."""
     words: tuple[str, ...] = field(init=False, repr=False, compare=False)
     seconds: Fraction = field(init=False, repr=False, compare=False)
     """How long the period is; of months and years, on average."""
 
     def __post_init__(self) -> None:
         put = object.__setattr__
+        if self.policy_name:
+            check_name(self.policy_name)
         _integer(self.count, f"{self.kind}: the count", 0)
         period = calendar_period(self.period) if self.kind == "FIXED" else None
         if period is not None:
@@ -162,9 +168,11 @@ class Slots(Rule):
 Limits = Limit | Sequence[Limit]
 
 
-def as_limits(limits: Rule | Iterable[Limit], where: str = "limits") -> tuple[Limit, ...]:
-    """Return one limit or several as a tuple."""
-    some: tuple[Rule, ...] = (limits,) if isinstance(limits, Rule) else tuple(limits)
+def as_limits(limits: Rule | Iterable[Rule | Sequence[Limit]], where: str = "limits") -> tuple[Limit, ...]:
+    """Return one limit or several as a tuple. What `policy` returns may be among them."""
+    some: tuple[Any, ...] = (limits,) if isinstance(limits, Rule) else tuple(limits)
+    if any(isinstance(limit, (tuple, list)) for limit in some):
+        some = tuple(itertools.chain.from_iterable(limit if isinstance(limit, (tuple, list)) else (limit,) for limit in some))
     made = tuple(limit for limit in some if isinstance(limit, Limit))
     if len(made) < len(some):
         wrong = next(limit for limit in some if not isinstance(limit, Limit))
@@ -172,9 +180,77 @@ def as_limits(limits: Rule | Iterable[Limit], where: str = "limits") -> tuple[Li
     return made
 
 
+def policy(name: str, *limits: Limits) -> tuple[Limit, ...]:
+    """Return limits with the name of a policy, whose numbers may be changed while programs run: see `Policies`.
+
+        limiter.limit("user:42", policy("api", rate(100, "1m")))
+
+    They go wherever limits go. Without a `Policies` before the decider they are limits as any others. All limits of a key have one policy,
+    or none. `name` is 1 to 64 of `A-Z a-z 0-9 . _ -`; it is also what limits without a name of their own are called in header fields and
+    in metrics, `api`, or of several `api-1`, `api-2`. A ValueError says that the name or the limits are missing, or are wrong.
+    """
+    check_name(name)
+    made = as_limits(limits, "policy")
+    if not made:
+        raise ValueError("policy: there must be at least one limit, which counts where nothing else is set, such as rate(100, '1m')")
+    return tuple(dataclasses.replace(limit, policy_name=name) for limit in made)
+
+
+_NAME = re.compile("[A-Za-z0-9._-]{1,64}")
+
+
+def is_name(text: str) -> bool:
+    """Whether text may be the name of a policy, or of a limit of one."""
+    return _NAME.fullmatch(text) is not None
+
+
+def check_name(name: object) -> None:
+    """Refuse what is no name of a policy."""
+    if not isinstance(name, str):
+        raise TypeError(f"policy: a name is text, not {name!r}")
+    if not is_name(name):
+        raise ValueError(f"policy: a name is 1 to 64 of A-Z a-z 0-9 . _ -, not {name!r}")
+
+
+def policy_of(limits: Sequence[Limit]) -> str:
+    """Return the name of the policy of a key's limits; nothing if they have none. A ValueError says that they have several."""
+    name = limits[0].policy_name if limits else ""
+    if len(limits) > 1 and any(limit.policy_name != name for limit in limits):
+        names = " and ".join(dict.fromkeys(limit.policy_name or "none" for limit in limits))
+        raise ValueError(f"policy: all limits of a key have one policy, or none, not {names}")
+    return name
+
+
+def label(limits: Sequence[Limit], rule: int) -> str:
+    """Return what a limit of a key is called in header fields and metrics.
+
+    That is its name; else that of its policy, with its place if there are several; else default, or limit-1, limit-2 and so on.
+    """
+    limit, alone = limits[rule], len(limits) == 1
+    if limit.name:
+        return limit.name
+    if limit.policy_name:
+        return limit.policy_name if alone else f"{limit.policy_name}-{rule + 1}"
+    return "default" if alone else f"limit-{rule + 1}"
+
+
 def parse_limits(text: str) -> tuple[Limit, ...]:
     """Read limits as CL.LIMIT takes them, such as `"RATE 5/s BURST 10 FIXED 1000/d TZ Europe/Berlin"`."""
-    words = text.split()
+    limits, rest = read_limits(text.split(), ("TAKE", "SPARE"))
+    if rest:
+        raise ValueError(f"limits: expected RATE, WINDOW, FIXED, BURST, FIRST, OFFSET, TZ, TAKE, SPARE or SHADOW, not {rest[0]!r}")
+    if not limits:
+        raise ValueError("limits: there must be at least one, such as RATE 5/s")
+    return limits
+
+
+_OPTIONS = {"FIRST": "first", "SHADOW": "shadow", "BURST": "burst", "TAKE": "take", "SPARE": "spare", "OFFSET": "offset", "TZ": "zone", "NAME": "name"}
+
+
+def read_limits(words: Sequence[str], more: Sequence[str]) -> tuple[tuple[Limit, ...], list[str]]:
+    """Read limits up to a word that none of them has. Return them and what is left. `more` are words beside those that every limit may have."""
+    known = ("FIRST", "SHADOW", "BURST", "OFFSET", "TZ", *more)
+    left = collections.deque(words)
     limits: list[Limit] = []
     made: dict[str, Any] = {}
 
@@ -183,35 +259,35 @@ def parse_limits(text: str) -> tuple[Limit, ...]:
             limits.append(Limit(**made))
             made.clear()
 
-    while words:
-        at = words.pop(0)
+    while left:
+        at = left.popleft()
         option = at.upper()
         if option in ("RATE", "WINDOW", "FIXED"):
             done()
-            count, slash, period = (words.pop(0) if words else "").partition("/")
+            count, slash, period = (left.popleft() if left else "").partition("/")
             if not slash or not re.fullmatch("0|[1-9][0-9]*", count):
                 raise ValueError(f"limits: {option} takes count/period, such as 5/s or 100/30m, not {count + slash + period!r}")
             made.update(kind=option, count=int(count), period=period)
         elif not made:
             raise ValueError(f"limits: expected RATE, WINDOW or FIXED, not {at!r}")
+        elif option not in known:
+            left.appendleft(at)
+            break
+        elif option in ("FIRST", "OFFSET", "TZ") and made["kind"] != "FIXED":
+            raise ValueError(f"limits: only a FIXED has {option}")
+        elif _OPTIONS[option] in made:
+            raise ValueError(f"limits: {option} is there twice")
         elif option in ("FIRST", "SHADOW"):
-            made[option.lower()] = True
-        elif option in ("BURST", "TAKE", "SPARE", "OFFSET", "TZ"):
-            if not words:
-                raise ValueError(f"limits: {option} needs a value")
-            value = words.pop(0)
-            if option in ("OFFSET", "TZ"):
-                made[{"OFFSET": "offset", "TZ": "zone"}[option]] = value
-            elif re.fullmatch("0|[1-9][0-9]*", value):
-                made[option.lower()] = int(value)
-            else:
-                raise ValueError(f"limits: {option} takes an integer, not {value!r}")
+            made[_OPTIONS[option]] = True
         else:
-            raise ValueError(f"limits: expected RATE, WINDOW, FIXED, BURST, FIRST, OFFSET, TZ, TAKE, SPARE or SHADOW, not {at!r}")
+            if not left:
+                raise ValueError(f"limits: {option} needs a value")
+            value = left.popleft()
+            if option not in ("OFFSET", "TZ", "NAME") and not re.fullmatch("0|[1-9][0-9]*", value):
+                raise ValueError(f"limits: {option} takes an integer, not {value!r}")
+            made[_OPTIONS[option]] = value if option in ("OFFSET", "TZ", "NAME") else int(value)
     done()
-    if not limits:
-        raise ValueError("limits: there must be at least one, such as RATE 5/s")
-    return tuple(limits)
+    return tuple(limits), list(left)
 
 
 def _integer(value: object, what: str, least: int) -> str:

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import ClassVar, Literal, NoReturn
 
 from .errors import Code, ThrottleError
+from .limit import Limit
 
 ZERO = timedelta(0)
 
-By = Literal["server", "cache", "batch", "policy", "local"]
+By = Literal["server", "cache", "batch", "policy", "local", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a policy has put in place of the limits of a key: see `redis_throttle.Policies`."""
+
+    name: str
+    """The name of the policy."""
+    field: str = dataclasses.field(repr=False)
+    """The field of the hash that counted: `api`, `api/premium:*` or `api/user:42`."""
+    limits: tuple[Limit, ...]
+    """The limits that decided; none of a key that is let through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +69,11 @@ class Result:
     each: tuple[Result, ...] = ()
     """With `each=True`, every limit by itself: `limited`, `limit`, `remaining`, `retry_after`, `reset_after`, `key`, `rule`."""
     by: By = "server"
-    """Where it was decided: by the server, or in its place by a `Cached`, a `Batched`, the policy of a `Guard` or its local limits."""
+    """Where it was decided: by the server, or in its place by a `Cached`, a `Batched`, the policy of a `Guard` or its local limits.
+
+    `"none"` is a call that a policy lets through without a limit."""
+    policies: tuple[Applied | None, ...] = ()
+    """For each key of the call what a policy has put in place of its limits, or None. It is empty where all limits are those of the call."""
 
     @property
     def allowed(self) -> bool:
@@ -69,6 +88,13 @@ class Result:
 
     def __bool__(self) -> NoReturn:
         raise TypeError("a Result is neither true nor false: ask result.allowed or result.limited")
+
+
+def in_force(limits: Sequence[tuple[Limit, ...]], result: Result) -> list[tuple[Limit, ...]]:
+    """Return the limits that decided, of each key: those of the call, or what policies have put in their place."""
+    if not result.policies:
+        return list(limits)
+    return [some if applied is None else applied.limits for some, applied in zip(limits, result.policies, strict=True)]
 
 
 class LimitedError(ThrottleError):

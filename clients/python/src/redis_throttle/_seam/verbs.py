@@ -9,7 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from .call import Call, Charge, Key, Keys, many, one
 from .duration import FOREVER, Duration
-from .limit import Limit
+from .limit import Limits
 from .result import Result
 
 
@@ -48,7 +48,7 @@ class Verbs(ABC, Generic[Decided, Units, Found, Lasts]):
     def _act(self, call: Call, read: Callable[[Result], object] | None = None) -> Any:
         """Decide a call, and return its result, or what `read` makes of it."""
 
-    def limit(self, key: str, *limits: Limit, cost: int = 1, charge: Charge | None = None, ban: Duration | None = None, ban_after: str | None = None,
+    def limit(self, key: str, *limits: Limits, cost: int = 1, charge: Charge | None = None, ban: Duration | None = None, ban_after: str | None = None,
               max_wait: Duration | None = None, each: bool = False) -> Decided:
         """Take `cost` units of all limits of a key, or none (CL.LIMIT).
 
@@ -84,11 +84,11 @@ class Verbs(ABC, Generic[Decided, Units, Found, Lasts]):
         """
         return self._act(many("limit", keys, cost=cost, charge=charge, any=True, max_wait=max_wait, each=each))  # type: ignore[no-any-return]
 
-    def peek(self, key: str, *limits: Limit, cost: int = 1, each: bool = False) -> Decided:
+    def peek(self, key: str, *limits: Limits, cost: int = 1, each: bool = False) -> Decided:
         """Tell what `limit` would answer, and charge nothing (CL.PEEK)."""
         return self._act(one("peek", key, limits, cost=cost, each=each))  # type: ignore[no-any-return]
 
-    def wait(self, key: str, *limits: Limit, cost: int = 1, timeout: Duration = FOREVER, group: str = "", weight: int = 1,
+    def wait(self, key: str, *limits: Limits, cost: int = 1, timeout: Duration = FOREVER, group: str = "", weight: int = 1,
              priority: int = 0, each: bool = False) -> Decided:
         """Block until the units are there, and take them, in order of arrival (CL.WAIT).
 
@@ -98,7 +98,7 @@ class Verbs(ABC, Generic[Decided, Units, Found, Lasts]):
         call = one("wait", key, limits, cost=cost, max_wait=timeout, group=group, weight=weight, priority=priority, each=each)
         return self._act(call, Result.raise_if_limited)  # type: ignore[no-any-return]
 
-    def refund(self, key: str, *limits: Limit, cost: int = 1) -> Units:
+    def refund(self, key: str, *limits: Limits, cost: int = 1) -> Units:
         """Return `cost` units to all limits, never above full (CL.REFUND). Return how many the tightest of them got."""
         return self._act(one("refund", key, limits, cost=cost), lambda result: -result.granted)  # type: ignore[no-any-return]
 

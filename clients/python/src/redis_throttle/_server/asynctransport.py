@@ -70,6 +70,13 @@ class AsyncTransport(Pooled):
                 lacking = True
         return await self._take(self.doors.send(words, key, command, await self._name_of(key), lacking))
 
+    async def apart(self, words: Words, key: str | bytes) -> Any:
+        """As that of `Transport`."""
+        try:
+            return await self._send(words, key, disable_decoding=True)
+        except Exception as error:
+            raise translate(str(words[0]), error) from error
+
     async def find_door(self, key: str | bytes) -> None:
         """As that of `Transport`."""
         await self._take(self.doors.find(key, await self._name_of(key)))
@@ -243,7 +250,7 @@ class AsyncTransport(Pooled):
         finally:
             self._hand_over()
 
-    async def _send(self, words: list[str | bytes], key: str | bytes) -> Any:
+    async def _send(self, words: list[str | bytes], key: str | bytes, **reading: bool) -> Any:
         if self.cluster:
             node = await self._node(key)
             async with self._room(node):
@@ -254,7 +261,7 @@ class AsyncTransport(Pooled):
             connection = await self._connection()
             try:
                 await connection.send_command(*words)
-                return await connection.read_response()
+                return await connection.read_response(**reading)
             except BaseException as error:
                 # A caller that is cancelled leaves a reply on its way, which must not be read as that of the next call.
                 if not library_error(error, "ResponseError") or is_demoted(error):

@@ -79,6 +79,25 @@ class Transport(Pooled):
                 lacking = True
         return self._take(self.doors.send(words, key, command, self.node_of(key), lacking))
 
+    def apart(self, words: Words, key: str | bytes) -> Any:
+        """Send a command by itself, and return its reply. No call shares its pipeline, and so waits for a long reply."""
+        try:
+            if self.pool is None:
+                return self._send(words, key)
+            with self._room():
+                connection = self.pool.get_connection(*self.arguments)
+                try:
+                    connection.send_command(*words)
+                    return connection.read_response(disable_decoding=True)
+                except BaseException as error:
+                    if not library_error(error, "ResponseError"):
+                        connection.disconnect()
+                    raise
+                finally:
+                    self.pool.release(connection)
+        except Exception as error:
+            raise translate(str(words[0]), error) from error
+
     def find_door(self, key: str | bytes) -> None:
         """Find out how the server of a key takes calls, after it has refused a command of the module."""
         self._take(self.doors.find(key, self.node_of(key)))

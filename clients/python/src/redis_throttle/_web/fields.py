@@ -12,8 +12,8 @@ from datetime import timedelta
 from math import ceil, floor
 from typing import Literal
 
-from .._seam.limit import Limit
-from .._seam.result import Result
+from .._seam.limit import Limit, label
+from .._seam.result import Result, in_force
 
 POLICY = "RateLimit-Policy"
 LIMIT = "RateLimit"
@@ -53,8 +53,8 @@ class Policies:
     limits: tuple[Limit, ...]
 
     def name(self, rule: int) -> str:
-        """Return what a limit is called: its name, or else default, with several limits limit-1, limit-2 and so on."""
-        return self.limits[rule].name or ("default" if len(self.limits) == 1 else f"limit-{rule + 1}")
+        """Return what a limit is called: see `label`."""
+        return label(self.limits, rule)
 
     def policy(self) -> list[str]:
         """Return the items of RateLimit-Policy: q units come back in w seconds."""
@@ -77,10 +77,13 @@ def retry_after_fields(after: timedelta | None) -> list[Header]:
 
 
 def header_fields(limits: Sequence[tuple[Limit, ...]], result: Result, x_ratelimit: XRateLimit | None = None) -> list[Header]:
-    """Return the header fields of a response. limits has one tuple for each key of the call. No field tells of shadows."""
-    if result.by == "policy":  # nothing is known of the limits
+    """Return the header fields of a response. limits has one tuple for each key of the call. No field tells of shadows.
+
+    Where the result says that a policy has put others in their place, they are about those.
+    """
+    if result.by in ("policy", "none"):  # nothing is known of the limits, or there are none
         return retry_after_fields(result.retry_after) if result.limited else []
-    policies = [Policies(some) for some in limits]
+    policies = [Policies(some) for some in in_force(limits, result)]
     fields = [(POLICY, ", ".join(item for p in policies for item in p.policy()))]
     decided = policies[result.key_index]
     hidden = not result.banned and decided.limits[result.rule].shadow

@@ -16,7 +16,7 @@ from .._seam.call import Call, many, one
 from .._seam.duration import Duration, nanoseconds
 from .._seam.duration import seconds as seconds_of
 from .._seam.limit import Limit, Limits, as_limits, denials
-from .._seam.result import Result
+from .._seam.result import Result, in_force
 from .._seam.undecided import DEFAULTS, Answer, Undecided, log
 from .._seam.verbs import AsyncDecider, Decider
 from .address import Network, Peer, client_address, networks
@@ -280,7 +280,7 @@ def problem(limits: Sequence[tuple[Limit, ...]], result: Result) -> bytes:
     if not result.banned:
         document |= {"type": "https://iana.org/assignments/http-problem-types#quota-exceeded", "title": "Quota Exceeded"}
         if result.by != "policy":
-            document["violated-policies"] = [Policies(limits[result.key_index]).name(result.rule)]
+            document["violated-policies"] = [Policies(in_force(limits, result)[result.key_index]).name(result.rule)]
     return json.dumps(document).encode() + b"\n"
 
 
