@@ -5,8 +5,8 @@ import type { Decider } from './decider.js'
 import { type Duration, milliseconds } from './duration.js'
 import { passes } from './endings.js'
 import { type Abandon, firstTtl, Holding, lateMs, mayBeHeld } from './lease.js'
-import type { Limits, Slots } from './limit.js'
-import type { Allowed } from './result.js'
+import { type Limit, type Limits, nameOf, type Slots } from './limit.js'
+import { type Allowed, inForce } from './result.js'
 
 /** Options of `admit`. */
 export type AdmitOptions = OptionsOf<'admit'>
@@ -88,7 +88,14 @@ function settled({ keys, cost = 1, id = '' }: Call, used: (key: Key) => number |
     const units = used(key)
     if (units === undefined) return []
     const charged = (rule: number) => !result?.each.some((each) => each.limited && each.keyIndex === index && each.rule === rule)
-    return [{ name: key.name, limits: key.limits.map((limit, rule) => limit.with(charged(rule) ? { take: limit.fields.take ?? cost, used: units } : { take: undefined, used: undefined })) }]
+    const limits = result ? taken(inForce(keys, result, index)) : key.limits
+    if (limits.length === 0) return [] // nothing was taken where everything passes
+    return [{ name: key.name, limits: limits.map((limit, rule) => limit.with(charged(rule) ? { take: limit.fields.take ?? cost, used: units } : { take: undefined, used: undefined })) }]
   })
   return { verb: 'settle', keys: some, id, several: true }
+}
+
+/** Returns limits that units were taken of. Whatever becomes of their policy, they are settled by them. */
+function taken(limits: readonly Limit[]): readonly Limit[] {
+  return limits.map((limit, rule) => (limit.fields.policy === undefined ? limit : limit.with({ policy: undefined, name: nameOf(limits, rule) })))
 }

@@ -11,7 +11,7 @@ export interface LimitOptions {
   readonly spare?: number
   /** The limit is charged and counted, but never decides. It decides, if it is left out. */
   readonly shadow?: boolean
-  /** What the limit is called in the RateLimit header fields: `default`, or `limit-1`, `limit-2` and so on of several, if it is left out. */
+  /** What the limit is called in the RateLimit header fields: as its policy or `default`, and of several `limit-1`, `limit-2` and so on, if it is left out. */
   readonly name?: string
   /** The unit in RateLimit-Policy, such as `content-bytes`: requests, if it is left out. */
   readonly unit?: string
@@ -44,9 +44,11 @@ export interface LimitFields extends RateOptions, FixedOptions {
   readonly count: number
   /** The period, such as `1h` or `1mo`. */
   readonly period: Period
+  /** The name of the policy that the limit is the default of: see `policy`. */
+  readonly policy?: string
 }
 
-const known = new Set(['kind', 'count', 'period', 'burst', 'first', 'offset', 'zone', 'take', 'used', 'spare', 'shadow', 'name', 'unit'])
+const known = new Set(['kind', 'count', 'period', 'burst', 'first', 'offset', 'zone', 'take', 'used', 'spare', 'shadow', 'name', 'unit', 'policy'])
 
 const kinds = new Set<string>(['RATE', 'WINDOW', 'FIXED'])
 
@@ -78,7 +80,7 @@ export class Limit {
 
   constructor(fields: Readonly<LimitFields>) {
     this.fields = fields
-    const { kind, count, period, burst, first, offset, zone, take, used, spare, shadow, name, unit } = fields
+    const { kind, count, period, burst, first, offset, zone, take, used, spare, shadow, name, unit, policy } = fields
     for (const option of Object.keys(fields)) if (!known.has(option)) throw new TypeError(`${kind}: there is no option ${option}`)
     if (!kinds.has(kind)) throw new TypeError('a limit is made by rate(), window() or fixed()')
     const words = [kind, '']
@@ -109,6 +111,7 @@ export class Limit {
     if (shadow) words.push('SHADOW')
     if (name !== undefined) text(`${kind}: the name`, name)
     if (unit !== undefined) text(`${kind}: the unit`, unit)
+    if (policy !== undefined) checkPolicy(policy)
     this.words = words
     Object.freeze(this)
   }
@@ -235,9 +238,59 @@ export function slots(n?: number, ttl?: Duration): Slots {
 /** One limit or several. */
 export type Limits = Limit | readonly Limit[]
 
-/** Returns what a limit is called: by its own name, or by its place among several. */
+/** Tells whether a text is the name of a policy. */
+export const isPolicyName = (text: unknown): boolean => typeof text === 'string' && /^[A-Za-z0-9._-]{1,64}$/.test(text)
+
+function checkPolicy(name: unknown): void {
+  if (!isPolicyName(name)) throw new RangeError(`the name of a policy has 1 to 64 of A-Z a-z 0-9 . _ -, unlike '${String(name)}'`)
+}
+
+/**
+ * Gives limits the name of a policy, of which they are the default: with `policies`, a hash in Redis may say otherwise, for everybody or for
+ * some keys. Without it they are limits as any. A name has 1 to 64 of A-Z a-z 0-9 . _ -, or it is a `RangeError`. All limits of a key belong
+ * to one policy or to none. Those without a name of their own are called as their policy; of several `api-1`, `api-2`.
+ *
+ *     await limiter.limit('user:42', policy('api', rate(100, '1m')))
+ */
+export function policy(name: string, ...limits: [Limits, ...Limits[]]): readonly Limit[] {
+  checkPolicy(name)
+  const some = limits.flatMap((one) => asLimits(one, 'policy'))
+  if (some.length === 0) throw new RangeError(`policy: ${name} needs at least one limit`)
+  return some.map((limit) => limit.with({ policy: name }))
+}
+
+/** Gives limits the name of a policy: each of them once, so that the same limit stays the same. */
+export class Namer {
+  readonly #named = new WeakMap<Limit, Limit>()
+
+  constructor(readonly name: string | undefined) {
+    if (name !== undefined) checkPolicy(name)
+  }
+
+  /** Returns limits with the name, or as they are if there is none. */
+  named(limits: readonly Limit[]): readonly Limit[] {
+    return this.name === undefined ? limits : limits.map((limit) => this.one(limit))
+  }
+
+  one(limit: Limit): Limit {
+    if (this.name === undefined) return limit
+    const named = this.#named.get(limit) ?? limit.with({ policy: this.name })
+    this.#named.set(limit, named)
+    return named
+  }
+}
+
+/** Returns the policy that the limits of a key belong to. */
+export function policyOf(limits: readonly Limit[]): string | undefined {
+  const name = limits[0]?.fields.policy
+  for (const { fields } of limits) if (fields.policy !== name) throw new TypeError('limits: those of a key belong to one policy, or to none')
+  return name
+}
+
+/** Returns what a limit is called: by its own name, by that of its policy, or by its place among several. */
 export function nameOf(limits: readonly Limit[], rule: number): string {
-  return limits[rule]?.fields.name ?? (limits.length === 1 ? 'default' : `limit-${rule + 1}`)
+  const { name, policy } = limits[rule]?.fields ?? {}
+  return name ?? (limits.length === 1 ? (policy ?? 'default') : `${policy ?? 'limit'}-${rule + 1}`)
 }
 
 /** Returns one limit or several as an array. */

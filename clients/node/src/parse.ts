@@ -1,12 +1,19 @@
-// Limits in words, as configuration files have them.
+// Limits in words, as configuration files and policies have them.
 import type { Period } from './duration.js'
 import { type Kind, Limit, type LimitFields } from './limit.js'
 
 type Mutable = { -readonly [K in keyof LimitFields]: LimitFields[K] }
 
-const numbers: Record<string, 'burst' | 'take' | 'spare'> = { BURST: 'burst', TAKE: 'take', SPARE: 'spare' }
-const texts: Record<string, 'offset' | 'zone'> = { OFFSET: 'offset', TZ: 'zone' }
-const flags: Record<string, 'first' | 'shadow'> = { FIRST: 'first', SHADOW: 'shadow' }
+/** The words that may follow a limit, and what they are in its fields. */
+type Terms = Readonly<Record<string, 'burst' | 'take' | 'spare' | 'offset' | 'zone' | 'name' | 'first' | 'shadow'>>
+
+const own = { BURST: 'burst', FIRST: 'first', OFFSET: 'offset', TZ: 'zone' } as const
+const called = { ...own, TAKE: 'take', SPARE: 'spare', SHADOW: 'shadow' } as const
+const numbers = new Set(['BURST', 'TAKE', 'SPARE'])
+const flags = new Set(['FIRST', 'SHADOW'])
+
+/** The words that limits have in policies. What one call takes is for the code to say. */
+export const inPolicies: Terms = { ...own, SHADOW: 'shadow', NAME: 'name' }
 
 /**
  * Reads limits as CL.LIMIT takes them, such as from a configuration file.
@@ -14,31 +21,31 @@ const flags: Record<string, 'first' | 'shadow'> = { FIRST: 'first', SHADOW: 'sha
  *     const limits = parseLimits('RATE 5/s BURST 10 FIXED 1000/d TZ Europe/Berlin')
  */
 export function parseLimits(text: string): Limit[] {
-  const words = text.split(/\s+/).filter((word) => word !== '')
+  return readLimits(wordsIn(text), called).map((fields) => new Limit(fields))
+}
+
+/** Returns the words of a text. */
+export const wordsIn = (text: string): string[] => text.split(/\s+/).filter((word) => word !== '')
+
+/** Takes limits from words, up to the word `end` behind them. */
+export function readLimits(words: string[], terms: Terms, end?: string): LimitFields[] {
   const made: Mutable[] = []
-  for (let at = words.shift(); at !== undefined; at = words.shift()) {
+  for (let at = words[0]; at !== undefined && (made.length === 0 || at.toUpperCase() !== end); at = words[0]) {
+    words.shift()
     const option = at.toUpperCase()
-    const limit = made.at(-1)
     if (option === 'RATE' || option === 'WINDOW' || option === 'FIXED') {
       made.push(start(option, words.shift() ?? ''))
       continue
     }
+    const limit = made.at(-1)
     if (!limit) throw new SyntaxError(`limits: expected RATE, WINDOW or FIXED, not '${at}'`)
-    const flag = flags[option]
-    const number = numbers[option]
-    const name = texts[option]
-    if (flag) {
-      limit[flag] = true
-    } else if (number) {
-      limit[number] = integerOf(option, words.shift())
-    } else if (name) {
-      Object.assign(limit, { [name]: valueOf(option, words.shift()) })
-    } else {
-      throw new SyntaxError(`limits: expected RATE, WINDOW, FIXED, BURST, FIRST, OFFSET, TZ, TAKE, SPARE or SHADOW, not '${at}'`)
-    }
+    const field = Object.hasOwn(terms, option) ? terms[option] : undefined
+    if (!field) throw new SyntaxError(`limits: expected RATE, WINDOW, FIXED, ${Object.keys(terms).join(', ').replace(/, (\w+)$/, ' or $1')}, not '${at}'`)
+    if (field in limit) throw new SyntaxError(`limits: ${option} is given twice`)
+    Object.assign(limit, { [field]: flags.has(option) ? true : numbers.has(option) ? integerOf(option, words.shift()) : valueOf(option, words.shift()) })
   }
   if (made.length === 0) throw new SyntaxError('limits: there must be at least one, such as RATE 5/s')
-  return made.map((limit) => new Limit(limit))
+  return made
 }
 
 function start(kind: Kind, given: string): Mutable {

@@ -2,8 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Call, commandOf, type Leave, readReply, waits, wordsOf } from './call.js'
 import { type Commands, Doors } from './clients/doors.js'
-import { ioRedis, isIoRedis } from './clients/ioredis.js'
-import { nodeRedis } from './clients/noderedis.js'
+import { transportOf } from './clients/library.js'
 import { type Client, type Heard, heard, wait } from './clients/transport.js'
 import { within } from './clients/within.js'
 import type { Decider } from './decider.js'
@@ -30,7 +29,7 @@ export class Remote implements Decider {
     client: Client,
     readonly options: RemoteOptions,
   ) {
-    this.#transport = heard(isIoRedis(client) ? ioRedis(client) : nodeRedis(client))
+    this.#transport = heard(transportOf(client))
     this.#doors = new Doors(this.#transport, options.commands, options.timeout, options.logger)
   }
 

@@ -1,9 +1,23 @@
 // Results: what was decided, for one limit and for each.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ThrottleError } from './errors.js'
+import type { Limit } from './limit.js'
 
-/** Where a call was decided: by the server; by a remembered denial or a batch; or without the server, by a policy or in this process. */
-export type By = 'server' | 'cache' | 'batch' | 'policy' | 'local'
+/**
+ * Where a call was decided: by the server; by a remembered denial or a batch; without the server, by the policy of a guard or in this process;
+ * or nowhere, since `policies` has NONE for its keys.
+ */
+export type By = 'server' | 'cache' | 'batch' | 'policy' | 'local' | 'none'
+
+/** What `policies` had in place of the limits that the code has for a key. */
+export interface Applied {
+  /** The name of the policy. */
+  readonly name: string
+  /** The field of the hash that counted, such as `api/premium:*`. */
+  readonly field: string
+  /** The limits that decided; none where NONE lets everything through. */
+  readonly limits: readonly Limit[]
+}
 
 /** The state of a limit after a call. */
 export interface State {
@@ -41,6 +55,8 @@ export interface State {
   readonly each: readonly Result[]
   /** Where it was decided. */
   readonly by: By
+  /** For each key of the call, what `policies` had in place of its limits, or undefined. Without it, they were those of the call. */
+  readonly policies?: readonly (Applied | undefined)[]
 }
 
 /** The result of a call that was let through. */
@@ -96,6 +112,7 @@ export class Outcome implements Fields {
   shadowKeyIndex = 0
   each: readonly Result[] = []
   by: By = 'server'
+  declare policies?: readonly (Applied | undefined)[]
 
   get allowed(): boolean {
     return !this.limited
@@ -114,6 +131,11 @@ export class Outcome implements Fields {
  */
 export function makeResult(fields: Partial<Fields> = {}): Result {
   return Object.assign(new Outcome(), fields) as unknown as Result
+}
+
+/** Returns the limits of a key of a call that decided, by its index: those of the call, or of a policy that came in their place. */
+export function inForce(keys: readonly { readonly limits?: readonly Limit[] }[], result: Result | undefined, index: number): readonly Limit[] {
+  return result?.policies?.[index]?.limits ?? keys[index]?.limits ?? []
 }
 
 /**

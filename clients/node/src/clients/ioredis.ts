@@ -46,10 +46,11 @@ export function isIoRedis(client: object): boolean {
   return typeof call === 'function' && typeof defineCommand === 'function'
 }
 
-export function ioRedis(client: object): Transport {
+/** Returns the transport over a client. It puts a prefix before every key: that of the client, if it is left out. */
+export function ioRedis(client: object, given?: string): Transport {
   const redis = client as Redis | Cluster
   const make = maker(client)
-  const prefix = redis.options.keyPrefix ?? ''
+  const prefix = given ?? redis.options.keyPrefix ?? ''
   const refusals = refusalsOf(redis)
   return {
     prefix,

@@ -48,8 +48,9 @@ const has = (client: object, method: string) => typeof (client as Record<string,
 /** Clients of clusters and Sentinels that are being connected for the first time, again and again, with what came of it: they are not closed, but away. */
 export const connecting = new WeakMap<object, unknown>()
 
-export function nodeRedis(client: object): Transport {
-  const transport = over(client)
+/** Returns the transport over a client. It puts a prefix before every key: that of the client, if it is left out. */
+export function nodeRedis(client: object, prefix?: string): Transport {
+  const transport = over(client, prefix)
   const send: Transport['send'] = async (words, key, left) => {
     if (connecting.has(client)) throw new OutageError(['there is no connection yet', textOf(connecting.get(client) ?? '')].filter(Boolean).join(': '))
     return await transport.send(words, key, left)
@@ -57,10 +58,10 @@ export function nodeRedis(client: object): Transport {
   return { ...transport, ...((has(client, 'getSlotMaster') || has(client, 'getMasterNode')) && { send }) }
 }
 
-function over(client: object): Transport {
+function over(client: object, given?: string): Transport {
   // Version 4 and older keep a call whose caller has left, and send it when the server is back.
   if (!has(client, 'withTypeMapping') || !has(client, 'destroy')) throw new MistakeError('client must be one of node-redis 5 or newer, or of ioredis 5 or newer: an older one sends calls whose callers have left')
-  const prefix = prefixOf(client)
+  const prefix = given ?? prefixOf(client)
   if (has(client, 'getSlotMaster')) return overCluster(client as Cluster, prefix)
   if (has(client, 'getMasterNode')) return overSentinel(client as Sentinel, prefix)
   if (has(client, 'execute')) return overPool(client as Pool, prefix)

@@ -3,7 +3,7 @@ import type { Call, Leave } from '../call.js'
 import { asDecider, type Decider } from '../decider.js'
 import { isOutage, isOverload } from '../errors.js'
 import { nameOf } from '../limit.js'
-import type { By, Result } from '../result.js'
+import { type By, inForce, type Result } from '../result.js'
 
 /** How a decision went. */
 export type OutcomeWord = 'allowed' | 'limited' | 'outage' | 'overload' | 'cancelled' | 'error'
@@ -22,7 +22,7 @@ export interface Decision {
   readonly outcome: OutcomeWord
   /** Where it was decided, and `server` for a call that failed there. */
   readonly by: By
-  /** The name of the limit that decided, as the RateLimit fields have it; `''` where none did: after an error, with leases, of a banned key, and by a policy. */
+  /** The name of the limit that decided, as the RateLimit fields have it; `''` where none did: after an error, with leases, of a banned key, and where no limit was asked (`by` is `policy` or `none`). */
   readonly policy: string
   /** The name of the limit that would have denied the call if it were enforced (`shadow`); `''` where there is none. */
   readonly shadowed: string
@@ -68,14 +68,14 @@ export function observed(next: Decider, ...observers: Observer[]): Decider {
 
 function decisionOf(call: Call, result: Result | undefined, error: unknown, durationMs: number, signal: AbortSignal | undefined): Decision {
   const named = (keyIndex: number, rule: number) => {
-    const limits = call.keys[keyIndex]?.limits ?? []
+    const limits = inForce(call.keys, result, keyIndex)
     return rule < limits.length ? nameOf(limits, rule) : ''
   }
   return {
     call, result, error, durationMs,
     outcome: result ? (result.limited ? 'limited' : 'allowed') : isOutage(error) ? 'outage' : isOverload(error) ? 'overload' : signal?.aborted ? 'cancelled' : 'error',
     by: result?.by ?? 'server',
-    policy: result && !result.banned && result.by !== 'policy' ? named(result.keyIndex, result.rule) : '',
+    policy: result && !result.banned && result.by !== 'policy' && result.by !== 'none' ? named(result.keyIndex, result.rule) : '',
     shadowed: result?.shadowed ? named(result.shadowKeyIndex, result.shadow) : '',
   }
 }

@@ -12,8 +12,9 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import type { ClientRateLimitInfo, Options, Store } from 'express-rate-limit'
 import { one } from '../call.js'
 import { asDecider, type Decider } from '../decider.js'
-import { fixed, type Limit, window } from '../limit.js'
+import { fixed, type Limit, Namer, window } from '../limit.js'
 import { Limiter } from '../limiter.js'
+import { hitsOf } from './over.js'
 
 /** Options of the store. */
 export interface ThrottleStoreOptions {
@@ -24,6 +25,8 @@ export interface ThrottleStoreOptions {
    * their hits. Take one that no store of another library has, also while you replace it: neither can read what the other has written.
    */
   prefix?: string
+  /** The policy that the limit is the default of: with a limiter of `policies`, its hash may say otherwise. It needs a `limit` that is a number above 0, which the header fields go on to show. */
+  policy?: string
 }
 
 type Initial = Pick<Options, 'limit' | 'windowMs'> & Partial<Options>
@@ -44,6 +47,7 @@ export class ThrottleStore implements Store {
   readonly localKeys = false
   readonly #limiter: Limiter
   readonly #own: string | undefined
+  readonly #namer: Namer
   readonly #denials = new Denials()
   readonly #hits = new AsyncLocalStorage<Hit | undefined>()
   #limit: Limit | undefined
@@ -52,8 +56,9 @@ export class ThrottleStore implements Store {
   #counts = false
   #refunds = true
 
-  constructor({ limiter, prefix, ...others }: ThrottleStoreOptions) {
-    for (const option of Object.keys(others)) throw new TypeError(`ThrottleStore: there is no option ${option}; it takes limiter and prefix`)
+  constructor({ limiter, prefix, policy, ...others }: ThrottleStoreOptions) {
+    for (const option of Object.keys(others)) throw new TypeError(`ThrottleStore: there is no option ${option}; it takes limiter, prefix and policy`)
+    this.#namer = new Namer(policy)
     this.#limiter = new Limiter(asDecider(limiter))
     this.#own = prefix
   }
@@ -76,8 +81,9 @@ export class ThrottleStore implements Store {
       // express-slow-down has a limit of 0, goes by the count of hits, and turns off what express-rate-limit says to such a limit.
       const slows = limit === 0 && typeof options.validate === 'object' && options.validate['limit'] === false
       this.#counts = typeof limit !== 'number' || slows
+      if (this.#namer.name !== undefined && (this.#counts || limit === 0)) throw new TypeError('policy: it needs a limit that is a number above 0')
       // More than anybody hits, and so little that replies stay exact.
-      this.#limit = this.#counts ? fixed(1_000_000_000_000, `${windowMs}ms`, { first: true }) : window(limit as number, `${windowMs}ms`)
+      this.#limit = this.#counts ? fixed(1_000_000_000_000, `${windowMs}ms`, { first: true }) : this.#namer.one(window(limit as number, `${windowMs}ms`))
       this.#refunds = options.skipFailedRequests !== false || options.skipSuccessfulRequests !== false
       this.#wrong = undefined
     } catch (error) {
@@ -91,7 +97,7 @@ export class ThrottleStore implements Store {
     if (limit.capacity === 0) return { totalHits: 1, resetTime: inMs(limit.seconds * 1000) }
     const result = await this.#limiter.peek(this.prefix + key, limit)
     if (!result.limited && result.remaining === result.limit) return undefined
-    return { totalHits: result.limit - result.remaining, resetTime: inMs(result.limited ? (result.retryAfterMs ?? limit.seconds * 1000) : result.resetAfterMs) }
+    return { totalHits: result.policies ? hitsOf(result, limit.capacity) : result.limit - result.remaining, resetTime: inMs(result.limited ? (result.retryAfterMs ?? limit.seconds * 1000) : result.resetAfterMs) }
   }
 
   async increment(key: string): Promise<ClientRateLimitInfo> {
@@ -103,7 +109,7 @@ export class ThrottleStore implements Store {
     hit.denied = result.limited
     if (result.limited && this.#refunds) this.#denials.add(key, limit.seconds * 1000)
     // The middlewares deny more than the limit.
-    const totalHits = result.limit - result.remaining + (result.limited ? 1 : 0)
+    const totalHits = result.policies ? hitsOf(result, limit.capacity) : result.limit - result.remaining + (result.limited ? 1 : 0)
     return { totalHits, resetTime: inMs(result.limited ? (result.retryAfterMs ?? limit.seconds * 1000) : result.resetAfterMs) }
   }
 

@@ -9,10 +9,10 @@
 // goes on, which the store refuses. The plugin in @redis-throttle/client/fastify takes several limits and keys in one call.
 import { one } from '../call.js'
 import { asDecider, type Decider } from '../decider.js'
-import { fixed, type Limit, window } from '../limit.js'
+import { fixed, type Limit, Namer, window } from '../limit.js'
 import { Limiter } from '../limiter.js'
 import type { Result } from '../result.js'
-import { counting, greatest, Marks } from './over.js'
+import { counting, greatest, hitsOf, Marks } from './over.js'
 
 /** Options of the store. */
 export interface ThrottleStoreOptions {
@@ -20,6 +20,8 @@ export interface ThrottleStoreOptions {
   limiter: Decider
   /** What the keys begin with: `fastify-rate-limit:`, if it is left out. */
   prefix?: string
+  /** The policy that `max` and `timeWindow` are the default of: with a limiter of `policies`, its hash may say otherwise. The header fields go on to show `max`. */
+  policy?: string
 }
 
 interface PluginOptions {
@@ -36,8 +38,9 @@ type Callback = (error: Error | null, result?: { current: number; ttl: number })
  *
  *     await app.register(fastifyRateLimit, { max: 100, timeWindow: '1 minute', store: throttleStore({ limiter }) })
  */
-export function throttleStore({ limiter: decider, prefix = 'fastify-rate-limit:', ...others }: ThrottleStoreOptions) {
-  for (const option of Object.keys(others)) throw new TypeError(`throttleStore: there is no option ${option}; it takes limiter and prefix`)
+export function throttleStore({ limiter: decider, prefix = 'fastify-rate-limit:', policy, ...others }: ThrottleStoreOptions) {
+  for (const option of Object.keys(others)) throw new TypeError(`throttleStore: there is no option ${option}; it takes limiter, prefix and policy`)
+  const namer = new Namer(policy)
   const limiter = new Limiter(asDecider(decider))
   const marks = new Marks(limiter)
   return class ThrottleStore {
@@ -52,7 +55,7 @@ export function throttleStore({ limiter: decider, prefix = 'fastify-rate-limit:'
 
     incr(key: string, callback: Callback, timeWindow: number, max: number): void {
       answer(callback, async () => {
-        const limit = limitOf(max, timeWindow)
+        const limit = namer.one(limitOf(max, timeWindow))
         const strict = this.options.continueExceeding === true
         const bans = bansOf(this.options)
         const period = `${timeWindow}ms` as const
@@ -61,13 +64,13 @@ export function throttleStore({ limiter: decider, prefix = 'fastify-rate-limit:'
         if (strict && result.limited) return { current: max + 1, ttl: timeWindow }
         if (result.banned) return banned(max, this.options, result)
         await marks.set(this.prefix + key, limit, result, `${timeWindow}ms`)
-        return shown(result, limit, result.limit)
+        return shown(result, limit, limit.capacity)
       })
     }
 
     read(key: string, callback: Callback, timeWindow: number, max: number): void {
       answer(callback, async () => {
-        const limit = limitOf(max, timeWindow)
+        const limit = namer.one(limitOf(max, timeWindow))
         if (limit.capacity === 0) return { current: 1, ttl: timeWindow }
         const many = counting(limit)
         const [result, marked] = await Promise.all([limiter.peek(this.prefix + key, many, { cost: 0 }), marks.get(this.prefix + key, limit)])
@@ -96,7 +99,7 @@ function banned(max: number, options: PluginOptions, result: Result): { current:
 /** How many requests there were: more than max when the last one was denied. */
 function shown(result: Result, limit: Limit, max: number): { current: number; ttl: number } {
   if (result.limited) return { current: max + 1, ttl: result.retryAfterMs ?? limit.seconds * 1000 }
-  return { current: result.limit - result.remaining, ttl: result.resetAfterMs }
+  return { current: result.policies ? hitsOf(result, max) : result.limit - result.remaining, ttl: result.resetAfterMs }
 }
 
 function limitOf(max: number, timeWindow: number): Limit {

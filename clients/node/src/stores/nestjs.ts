@@ -9,9 +9,9 @@
 import type { ThrottlerStorage } from '@nestjs/throttler'
 import { one } from '../call.js'
 import { asDecider, type Decider } from '../decider.js'
-import { fixed, type Limit, window } from '../limit.js'
+import { fixed, type Limit, Namer, window } from '../limit.js'
 import { Limiter } from '../limiter.js'
-import { greatest, startAnew } from './over.js'
+import { greatest, hitsOf, startAnew } from './over.js'
 
 /** Options of a `ThrottleStorage`. */
 export interface ThrottleStorageOptions {
@@ -19,6 +19,11 @@ export interface ThrottleStorageOptions {
   limiter: Decider
   /** What the keys begin with: `throttler:`, if it is left out. */
   prefix?: string
+  /**
+   * The policy that the limit of each throttler is the default of, or a function that returns that of a throttler by its name: with a limiter of
+   * `policies`, its hash may say otherwise. The header fields go on to show the throttler's own limit.
+   */
+  policy?: string | ((throttlerName: string) => string | undefined)
 }
 
 type ThrottlerRecord = Awaited<ReturnType<ThrottlerStorage['increment']>>
@@ -33,16 +38,20 @@ const seconds = (ms: number) => Math.ceil(ms / 1000)
 export class ThrottleStorage implements ThrottlerStorage {
   readonly #limiter: Limiter
   readonly #prefix: string
+  readonly #policyOf: (throttlerName: string) => string | undefined
 
-  constructor({ limiter, prefix = 'throttler:', ...others }: ThrottleStorageOptions) {
-    for (const option of Object.keys(others)) throw new TypeError(`ThrottleStorage: there is no option ${option}; it takes limiter and prefix`)
+  constructor({ limiter, prefix = 'throttler:', policy, ...others }: ThrottleStorageOptions) {
+    for (const option of Object.keys(others)) throw new TypeError(`ThrottleStorage: there is no option ${option}; it takes limiter, prefix and policy`)
+    this.#policyOf = typeof policy === 'function' ? policy : () => policy
+    if (typeof policy !== 'function') new Namer(policy)
     this.#limiter = new Limiter(asDecider(limiter))
     this.#prefix = prefix
   }
 
   /** Counts a request: the guard of the library calls it. */
   async increment(key: string, ttl: number, limit: number, blockDuration: number, throttlerName: string): Promise<ThrottlerRecord> {
-    const most = limitOf(limit, ttl)
+    const policy = this.#policyOf(throttlerName)
+    const most = policy === undefined ? limitOf(limit, ttl) : limitOf(limit, ttl).with({ policy })
     const ban = blockDuration > 0 ? { ban: `${Math.ceil(blockDuration)}ms` as const } : {}
     const name = `${this.#prefix}${throttlerName}:${key}`
     const result = await this.#limiter.decide(one('limit', name, most, ban))
@@ -51,8 +60,8 @@ export class ThrottleStorage implements ThrottlerStorage {
     if (begins && blockDuration < ttl) await startAnew(this.#limiter, name, most)
     const retryAfterMs = begins ? blockDuration : (result.retryAfterMs ?? ttl)
     return {
-      totalHits: result.limit - result.remaining + (result.limited ? 1 : 0),
-      timeToExpire: seconds(result.limit === 0 ? ttl : result.resetAfterMs),
+      totalHits: result.policies ? hitsOf(result, most.capacity) : result.limit - result.remaining + (result.limited ? 1 : 0),
+      timeToExpire: seconds(result.limit === 0 && result.by !== 'none' ? ttl : result.resetAfterMs),
       isBlocked: result.limited,
       timeToBlockExpire: result.limited ? seconds(retryAfterMs) : 0,
     }

@@ -13,6 +13,15 @@ const more = 2 ** 40
 /** Larger counts are no limits: nobody takes so many units, and the commands take no larger ones. */
 export const greatest = Number.MAX_SAFE_INTEGER
 
+/**
+ * Returns how many hits a host is told of, whose own limit is `most`: what it takes for denied if the call was, and what leaves as much as there
+ * is. A policy may have another limit than the host.
+ */
+export function hitsOf(result: Result, most: number): number {
+  if (result.limited) return most + 1
+  return result.by === 'none' ? 1 : Math.max(most - result.remaining, 1)
+}
+
 /** Returns a limit that sees the same units, and those in debt, too: what was taken of a window belongs to its period, whatever its count. */
 export function counting(limit: Limit): Limit {
   return limit.with({ count: Math.min(limit.fields.count + more, greatest) })
@@ -63,7 +72,7 @@ export class Marks {
 
   /** Returns for how many ms a key is marked. */
   async get(key: string, limit: Limit): Promise<number> {
-    const { banned, resetAfterMs } = await this.#limiter.peek(markOf(key, limit), limit, { cost: 0 })
+    const { banned, resetAfterMs } = await this.#limiter.peek(markOf(key, limit), limit.with({ policy: undefined }), { cost: 0 })
     return banned ? resetAfterMs : 0
   }
 

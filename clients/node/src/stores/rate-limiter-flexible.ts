@@ -12,9 +12,9 @@ import { type RateLimiterAbstract, RateLimiterRedis, RateLimiterRes } from 'rate
 import { one } from '../call.js'
 import { asDecider, type Decider } from '../decider.js'
 import { isOutage, isOverload } from '../errors.js'
-import { type Limit, window } from '../limit.js'
+import { type Limit, Namer, window } from '../limit.js'
 import { Limiter } from '../limiter.js'
-import { counting, Marks, startAnew } from './over.js'
+import { counting, hitsOf, Marks, startAnew } from './over.js'
 import { makeResult, type Result } from '../result.js'
 
 /** Options of a `RateLimiterThrottle`. */
@@ -29,6 +29,8 @@ export interface RateLimiterThrottleOptions {
   blockDuration?: number
   /** What the keys begin with, after `rate-limiter-flexible:`: `rlflx`, as with the library's own limiters, if it is left out. */
   keyPrefix?: string
+  /** The policy that points and duration are the default of: with a limiter of `policies`, its hash may say otherwise. */
+  policy?: string
   /** Decides while Redis is away, and while this process asks for more than its client carries. Without it the promise is rejected. */
   insuranceLimiter?: RateLimiterAbstract
 }
@@ -36,7 +38,7 @@ export interface RateLimiterThrottleOptions {
 // The library does not export the class of limiters that may have an insurance, above that of those with a store. RLWrapperTimeouts knows them by it.
 const Base = Object.getPrototypeOf(Object.getPrototypeOf(RateLimiterRedis)) as typeof RateLimiterAbstract
 
-const known = new Set(['limiter', 'points', 'duration', 'blockDuration', 'keyPrefix', 'insuranceLimiter'])
+const known = new Set(['limiter', 'points', 'duration', 'blockDuration', 'keyPrefix', 'policy', 'insuranceLimiter'])
 const always = 36_500 // days, which is what a ban that never ends comes to
 const msAlways = always * 86_400_000
 
@@ -49,6 +51,7 @@ const msAlways = always * 86_400_000
 export class RateLimiterThrottle extends Base {
   readonly #limiter: Limiter
   readonly #marks: Marks
+  readonly #namer: Namer
   /** Its `blockDuration` becomes that of this limiter. */
   declare insuranceLimiter: RateLimiterAbstract | undefined
 
@@ -58,6 +61,7 @@ export class RateLimiterThrottle extends Base {
     for (const option of Object.keys(options)) if (!known.has(option)) throw new TypeError(`${option}: this limiter has no such option; it takes ${[...known].join(', ')}`)
     this.#limiter = new Limiter(asDecider(options.limiter))
     this.#marks = new Marks(this.#limiter)
+    this.#namer = new Namer(options.policy)
     this.#limitNow() // which tells at once what is wrong with points and duration
   }
 
@@ -122,7 +126,7 @@ export class RateLimiterThrottle extends Base {
   }
 
   #limitNow(): Limit {
-    return window(this.points, this.#period())
+    return this.#namer.one(window(this.points, this.#period()))
   }
 
   #period(): `${number}${'s' | 'd'}` {
@@ -147,9 +151,10 @@ export class RateLimiterThrottle extends Base {
   #shown(result: Result, blockMs = 0): RateLimiterRes {
     // A denied call shows what is left for smaller ones, and a banned key nothing.
     const over = result.limited && (result.banned || result.remaining === 0)
-    const used = over ? this.points + 1 : result.limit - result.remaining
+    const used = over ? this.points + 1 : result.policies ? hitsOf({ ...result, limited: false } as Result, this.points) : result.limit - result.remaining
     const next = !result.limited ? result.resetAfterMs : blockMs > 0 && begins(result) ? blockMs : (result.retryAfterMs ?? (this.duration * 1000 || msAlways))
-    return new RateLimiterRes(Math.max(this.points - used, 0), untilNext(next), used, !result.limited && used === result.granted)
+    const remaining = result.policies && !over && result.by !== 'none' ? result.remaining : Math.max(this.points - used, 0)
+    return new RateLimiterRes(remaining, untilNext(next), used, !result.limited && used === result.granted)
   }
 }
 

@@ -2,7 +2,7 @@
 // spec/clients/fields.json has the rules as a table.
 import type { Call } from '../call.js'
 import { type Limit, nameOf } from '../limit.js'
-import type { Result } from '../result.js'
+import { inForce, type Result } from '../result.js'
 
 const policyField = 'RateLimit-Policy'
 const limitField = 'RateLimit'
@@ -10,9 +10,11 @@ export const exposeField = 'Access-Control-Expose-Headers'
 
 const seconds = (ms: number) => Math.ceil(ms / 1000)
 
-/** Returns the fields of a response for a result. */
-export function fieldsOf(call: Pick<Call, 'keys'>, policy: readonly string[], result: Result, xRateLimit: 'seconds' | 'unix' | undefined): [string, string][] {
-  const of = (key: number) => call.keys[key]?.limits ?? []
+/** Returns the fields of a response for a result. `asked` are the items of RateLimit-Policy of the call. Where no limit was asked there are none. */
+export function fieldsOf({ keys }: Pick<Call, 'keys'>, asked: readonly string[], result: Result, xRateLimit: 'seconds' | 'unix' | undefined): [string, string][] {
+  const of = (key: number) => inForce(keys, result, key)
+  if (result.by === 'none') return []
+  const policy = result.policies ? keys.flatMap((_, key) => policies(of(key))) : asked
   const decided = of(result.keyIndex)
   const hidden = (limits: readonly Limit[], rule: number) => limits[rule]?.fields.shadow === true
   const visible = result.banned || !hidden(decided, result.rule)

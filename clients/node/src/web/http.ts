@@ -8,9 +8,9 @@ import { MistakeError, OutageError, OverloadError, ThrottleError } from '../erro
 import { asDecider, type Decider } from '../decider.js'
 import { type Duration, nanoseconds } from '../duration.js'
 import { told } from '../guard/told.js'
-import { asLimits, denialsOf, isLimit, type Limit, type Limits, nameOf } from '../limit.js'
+import { asLimits, denialsOf, isLimit, type Limit, type Limits, nameOf, Namer } from '../limit.js'
 import { oneOf, refuseOthers } from '../options.js'
-import type { Denied, Result } from '../result.js'
+import { type Denied, inForce, type Result } from '../result.js'
 import { exposed, isPreflight } from './cors.js'
 import { fieldsOf, merged, policies } from './fields.js'
 
@@ -42,6 +42,8 @@ interface Common<Request> extends FailureOptions<Request> {
 export interface OneKey<Request> extends AddressOptions {
   /** The limits of a request, or a function that returns them. A limit of 0 lets nobody through. */
   readonly limits: Limits | ((request: Request) => Maybe<Limits>)
+  /** The policy that the limits are the default of, as from `policy`: with a limiter of `policies`, its hash may say otherwise. */
+  readonly policy?: string
   /** What the default key begins with, after `http:`: the limits themselves, if it is left out. Requests of two middlewares with one name share their limits. */
   readonly name?: string
   /**
@@ -57,6 +59,7 @@ export interface ManyKeys<Request> {
   /** The limits of several keys. All are charged or none. */
   readonly keys: (request: Request) => Maybe<Keys>
   readonly limits?: never
+  readonly policy?: never
   readonly name?: never
   readonly key?: never
   readonly ipv6?: never
@@ -78,7 +81,7 @@ export interface Decision {
   response?: Response
 }
 
-const known = ['limiter', 'limits', 'name', 'key', 'keys', 'cost', 'skip', 'preflights', 'ban', 'banAfter', 'denied', 'outage', 'overload', 'mistake', 'retryAfter', 'xRateLimit', 'onError', 'ipv6', 'trusted']
+const known = ['limiter', 'limits', 'policy', 'name', 'key', 'keys', 'cost', 'skip', 'preflights', 'ban', 'banAfter', 'denied', 'outage', 'overload', 'mistake', 'retryAfter', 'xRateLimit', 'onError', 'ipv6', 'trusted']
 const counters = ['seconds', 'unix'] as const
 const formerly: Record<string, Answer> = { unavailable: 'deny', error: 'raise' }
 
@@ -191,10 +194,11 @@ export class Policy<Request extends object> {
   readonly #failures: Failures<Request>
   readonly #clients: Clients<Request>
   readonly #name: string | undefined
+  readonly #namer: Namer
 
   /** `trusts` tells whether the framework was told to believe proxies. */
   constructor(framework: string, options: RateLimitOptions<Request>, trusts: (request: Request) => boolean) {
-    const { limiter, limits, name, keys, key, ipv6, trusted } = options
+    const { limiter, limits, policy, name, keys, key, ipv6, trusted } = options
     refuseOthers('rateLimit', options, known)
     asDecider(limiter)
     const given: { key?: unknown; keys?: unknown } = options
@@ -206,7 +210,9 @@ export class Policy<Request extends object> {
       if (value !== undefined && (key || keys)) throw new TypeError(`${option}: it is a part of the default key, and there is ${key ? 'a key' : 'keys'}`)
     }
     if (name !== undefined && (typeof name !== 'string' || name === '')) throw new TypeError('name must be a string that is not empty')
+    if (policy !== undefined && given.keys) throw new TypeError('policy: it goes with limits; keys returns limits of policies by policy()')
     if (limits !== undefined && typeof limits !== 'function') policies(asLimits(limits))
+    this.#namer = new Namer(policy)
     const { xRateLimit } = options
     if (options.ban !== undefined) nanoseconds(options.ban, 'ban')
     if (options.banAfter !== undefined) {
@@ -256,7 +262,7 @@ export class Policy<Request extends object> {
     }
     const own: unknown = await key?.(request)
     if (key && own === undefined) return undefined
-    const some = asLimits(typeof limits === 'function' ? await limits(request) : limits)
+    const some = this.#namer.named(asLimits(typeof limits === 'function' ? await limits(request) : limits))
     if (some.length === 0) return undefined
     const name = key ? checkedKey(own) : this.#clients.key(request, this.#name ?? policyName(some))
     // With one limit, the fields of the reply say all.
@@ -290,7 +296,7 @@ function warnOfTwins(limiter: Decider, policy: string): void {
 function problemOf(keys: Call['keys'], result: Denied): Problem {
   const quota = 'https://iana.org/assignments/http-problem-types#'
   if (result.banned) return { type: `${quota}abnormal-usage-detected`, title: 'Abnormal Usage Detected', status: 429 }
-  return { type: `${quota}quota-exceeded`, title: 'Quota Exceeded', status: 429, 'violated-policies': [nameOf(keys[result.keyIndex]?.limits ?? [], result.rule)] }
+  return { type: `${quota}quota-exceeded`, title: 'Quota Exceeded', status: 429, 'violated-policies': [nameOf(inForce(keys, result, result.keyIndex), result.rule)] }
 }
 
 /** A problem document (RFC 9457) of a request that was denied. */

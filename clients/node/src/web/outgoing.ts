@@ -3,7 +3,7 @@ import type { Call } from '../call.js'
 import { asDecider, type Decider } from '../decider.js'
 import { type Duration, forever, nanoseconds } from '../duration.js'
 import { MistakeError, OutageError, OverloadError } from '../errors.js'
-import { asLimits, type Limits } from '../limit.js'
+import { asLimits, type Limits, Namer } from '../limit.js'
 import { oneOf, refuseOthers } from '../options.js'
 import { LimitedError } from '../result.js'
 import { type Answer, answers } from './answer.js'
@@ -13,6 +13,8 @@ export interface OutgoingOptions<Request> {
   readonly limiter: Decider
   /** The limits of the service. */
   readonly limits: Limits
+  /** The policy that the limits are the default of, as from `policy`. */
+  readonly policy?: string
   /** Whose limits a request counts for, such as `partner` for all of them. A request whose key is undefined is not limited. */
   readonly key: string | ((request: Request) => string | undefined)
   /** How many units a request takes: 1, if it is left out. */
@@ -27,14 +29,14 @@ export interface OutgoingOptions<Request> {
   readonly mistake?: Answer
 }
 
-const known = ['limiter', 'limits', 'key', 'cost', 'maxWait', 'outage', 'overload', 'mistake'] as const satisfies (keyof OutgoingOptions<object>)[]
+const known = ['limiter', 'limits', 'policy', 'key', 'cost', 'maxWait', 'outage', 'overload', 'mistake'] as const satisfies (keyof OutgoingOptions<object>)[]
 
 /** Returns what each request passes before it is sent: it waits for its turn, or throws a `LimitedError`. `more` are options of the caller. */
 export function gate<Request>(what: string, options: OutgoingOptions<Request>, more: readonly string[] = []): (request: Request, signal: AbortSignal | undefined) => Promise<void> {
   refuseOthers(what, options, [...known, ...more])
   const { limiter, key, cost, maxWait, outage = 'raise', overload = 'raise', mistake = 'raise' } = options
   asDecider(limiter)
-  const limits = asLimits(options.limits)
+  const limits = new Namer(options.policy).named(asLimits(options.limits))
   if (typeof key !== 'string' && typeof key !== 'function') throw new TypeError('key must be a string or a function')
   if (maxWait !== undefined && maxWait !== forever && nanoseconds(maxWait, 'maxWait') === 0n) throw new RangeError('maxWait must not be 0: leave it out to wait not at all')
   for (const [option, answer] of Object.entries({ outage, overload, mistake })) oneOf(answer, option, answers)
