@@ -21,6 +21,7 @@ import (
 	"redis-throttle/limiter/embedded"
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/guard"
+	"redis-throttle/ratelimit/policies"
 )
 
 // Entry is a part of a descriptor.
@@ -52,8 +53,8 @@ type Outcome struct {
 
 // RuleOutcome is what one rule said.
 type RuleOutcome struct {
-	Rule       string
-	Limits     string // as the file has them
+	Rule       string // with the field of the hash by which its limits are, if they are not those of the file
+	Limits     string // as the file or the hash has them
 	Denied     bool   // it is over its limit
 	Shadow     bool   // it denies nothing
 	RetryAfter time.Duration
@@ -99,6 +100,17 @@ func choose(c *config.Config, name string) (*config.Domain, error) {
 		return routed[0], nil
 	}
 	return nil, fmt.Errorf("which domain? There are %s", strings.Join(names, ", "))
+}
+
+// Policies are the names of the policies of the domain's rules.
+func (d *Domain) Policies() []string { return d.domain.Policies() }
+
+// SetPolicies has requests from now on decided by what a hash says of policies. told is called with each field that cannot take the place of
+// a rule's limits, and why.
+func (d *Domain) SetPolicies(rules *policies.Rules, told func(field string, err error)) {
+	d.decider.InForce = func(_ context.Context, rule *config.Rule, key string) *config.Rule {
+		return decide.By(rules, rule, key, told)
+	}
 }
 
 // HasRoutes reports whether the file says which descriptors a request has.
@@ -150,10 +162,17 @@ func (d *Domain) decide(nowNs int64, asks []decide.Ask) (o Outcome, err error) {
 			continue
 		}
 		limits := withoutNames(rule.Limits)
-		if rule.Unlimited {
+		switch {
+		case rule.None:
+			limits = "NONE"
+		case rule.Unlimited:
 			limits = "unlimited"
 		}
-		o.Rules = append(o.Rules, RuleOutcome{rule.String(), limits, s.Over, s.Shadow, s.RetryAfter})
+		name := rule.String()
+		if rule.Field != "" {
+			name += " by " + rule.Field
+		}
+		o.Rules = append(o.Rules, RuleOutcome{name, limits, s.Over, s.Shadow, s.RetryAfter})
 		if o.Denied && s.Over && !s.Shadow {
 			o.RetryAfter = longer(o.RetryAfter, s.RetryAfter)
 		}

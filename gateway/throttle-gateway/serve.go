@@ -35,6 +35,7 @@ import (
 	"redis-throttle/gateway/internal/settings"
 	"redis-throttle/ratelimit/observed"
 	"redis-throttle/ratelimit/otellimit"
+	"redis-throttle/ratelimit/policies"
 	"redis-throttle/ratelimit/promlimit"
 )
 
@@ -177,6 +178,9 @@ func (g *gateway) build(registry prometheus.Registerer) error {
 	}
 	g.chain = decide.NewChain(client, g.s, observers...)
 	g.service = service.New(g.s, g.chain, g.chain.Out, registry)
+	if hash := g.s.Redis.Policies; hash != "" {
+		g.service.Follow(policies.NewReader(client, policies.Options{Hash: hash, Logger: slog.Default()}))
+	}
 	g.grpc = grpc.NewServer(options...)
 	g.service.Register(g.grpc)
 	healthpb.RegisterHealthServer(g.grpc, g.health)

@@ -94,9 +94,15 @@ type Rule struct {
 	// Ban bans the key of a request that the limits deny, if it is not 0, with the last of as many denials as BanAfter says, such as "10/1h".
 	Ban      time.Duration
 	BanAfter string
+	// Policy is the name by which a hash in Redis may change Limits and Ban; "" for none. Field is the field of the hash that they are from,
+	// "" for those of the file. None says that the field lets everything through; the rule is Unlimited then.
+	Policy, Field string
+	None          bool
 
 	detailed bool
 	path     string
+	file     *Rule   // of a rule by a policy, that of the file
+	forced   *forced // of a rule of the file with a policy
 }
 
 // Closes says whether one of the limits lets nobody through.
@@ -214,7 +220,7 @@ func (c *Config) domain(r *reader, text string, merge bool) {
 	}
 	d := &Domain{
 		Name: r.text(f["domain"]), kind: r.word(f["kind"], fixed, rate, window), Compat: r.boolean(f["compat"]),
-		Down: policies[r.word(f["redis_down"], "fail", "open", "closed", "local")], tag: r.text(f["hash_tag"]), root: newNode(""),
+		Down: outages[r.word(f["redis_down"], "fail", "open", "closed", "local")], tag: r.text(f["hash_tag"]), root: newNode(""),
 	}
 	if f["hash_tag"] != nil && d.tag == "" {
 		r.fail(f["hash_tag"], "hash_tag is domain, or the key of an entry")
@@ -256,7 +262,7 @@ func (c *Config) domain(r *reader, text string, merge bool) {
 // ofDomain are the keys of a file. Those behind the first two hold for the whole domain.
 var ofDomain = []string{"domain", "descriptors", "kind", "compat", "redis_down", "hash_tag", "routes", "denied_status", "trusted_proxies", "preflights"}
 
-var policies = map[string]guard.Policy{"fail": guard.Fail, "open": guard.Open, "closed": guard.Closed, "local": guard.Local}
+var outages = map[string]guard.Policy{"fail": guard.Fail, "open": guard.Open, "closed": guard.Closed, "local": guard.Local}
 
 // holdsEverybody says whether a network is larger than any that is one's own: 10.0.0.0/8 and fc00::/7 are the largest.
 func holdsEverybody(network netip.Prefix) bool {
@@ -286,10 +292,11 @@ func (r *reader) networks(list *yaml.Node) (all []netip.Prefix) {
 func (r *reader) descriptors(d *Domain, parent *node, path string, list *yaml.Node) {
 	r.list(list, func(n *yaml.Node) {
 		f := r.fields(n, "key", "value", "rate_limit", "limits", "descriptors", "shadow_mode", "quota_mode", "detailed_metric", "value_to_metric",
-			"share_threshold", "batch", "metadata")
+			"share_threshold", "batch", "metadata", "policy")
 		if f == nil {
 			return
 		}
+		before := len(r.errs)
 		key := r.text(f["key"])
 		if key == "" {
 			r.fail(cmp.Or(f["key"], n), "a descriptor needs a key")
@@ -313,7 +320,7 @@ func (r *reader) descriptors(d *Domain, parent *node, path string, list *yaml.No
 		}
 		rule := &Rule{
 			path: here, Shadow: r.boolean(f["shadow_mode"]), Quota: r.boolean(f["quota_mode"]), detailed: r.boolean(f["detailed_metric"]),
-			Batch: r.number(f["batch"], 0, 1, 1_000_000), Metadata: r.metadata(f["metadata"]),
+			Batch: r.number(f["batch"], 0, 1, 1_000_000), Metadata: r.metadata(f["metadata"]), Policy: r.policy(f["policy"]),
 		}
 		if !isNull(f["rate_limit"]) || f["limits"] != nil {
 			if r.rule(d, rule, n, f["rate_limit"], f["limits"]) {
@@ -322,6 +329,9 @@ func (r *reader) descriptors(d *Domain, parent *node, path string, list *yaml.No
 		}
 		if f["batch"] != nil && (child.rule == nil || len(rule.Limits) == 0) {
 			r.fail(f["batch"], "batch is for a descriptor with a limit")
+		}
+		if f["policy"] != nil && (child.rule == nil || len(rule.Limits) == 0) && len(r.errs) == before {
+			r.fail(f["policy"], "policy is for a descriptor with a limit, which counts until Redis says otherwise")
 		}
 		parent.children[key] = child
 		r.descriptors(d, child, here, f["descriptors"])
@@ -371,7 +381,10 @@ func (r *reader) rule(d *Domain, rule *Rule, at, limit, limits *yaml.Node) bool 
 		r.fail(limits, "limits needs at least one limit, such as RATE 5/s BURST 10")
 	}
 	if len(r.errs) == before && len(rule.Limits) > 0 {
-		r.failIf(at, rule.finish(rule.String()))
+		if rule.Policy != "" {
+			rule.Limits, rule.forced = ratelimit.Policy(rule.Policy, rule.Limits...), &forced{}
+		}
+		r.failIf(at, rule.finish(cmp.Or(rule.Name, rule.Policy, rule.path)))
 	}
 	return len(r.errs) == before
 }

@@ -17,6 +17,8 @@ type Match struct {
 	Rule *Rule
 	// Key is where Redis keeps its state. Tag is the part of it that picks the slot in a cluster.
 	Key, Tag string
+	// Value is what overrides of the rule's policy call the key: the value of the last entry.
+	Value string
 	// Path names it in metrics: at most two levels, as upstream's do. Open says that a client can choose a part of it.
 	Path [2]string
 	Open bool
@@ -39,6 +41,9 @@ func (d *Domain) Match(entries []Entry) Match {
 	}
 	m := Match{Rule: at.rule}
 	m.Key, m.Tag = d.key(entries, way)
+	if at.rule.Policy != "" {
+		m.Value = at.shared(&entries[len(entries)-1])
+	}
 	for i := range min(len(way), len(m.Path)) {
 		m.Path[i] = way[i].metric(&entries[i], at.rule.detailed)
 		m.Open = m.Open || m.Path[i] != way[i].key
@@ -105,8 +110,8 @@ func (d *Domain) key(entries []Entry, way []*node) (key, tag string) {
 	b := appendPlain(append(buffer[:0], '{'), d.Name)
 	appendEntry := func(i int) {
 		value := entries[i].Value
-		if i < len(way) && way[i].share { // all values of the wildcard have one state
-			value = strings.TrimPrefix(way[i].key, entries[i].Key+"_")
+		if i < len(way) {
+			value = way[i].shared(&entries[i])
 		}
 		b = append(appendPlain(append(b, '|'), entries[i].Key), '=')
 		b = appendPlain(b, value)
@@ -124,6 +129,14 @@ func (d *Domain) key(entries []Entry, way []*node) (key, tag string) {
 		}
 	}
 	return string(b), tag
+}
+
+// shared is the value of an entry, or the wildcard that all values have one state of.
+func (n *node) shared(e *Entry) string {
+	if n.share {
+		return strings.TrimPrefix(n.key, e.Key+"_")
+	}
+	return e.Value
 }
 
 // ProbeKey is a key that no descriptor of a file has, to find out whether Redis decides. Those of other n are in other slots, if any of the domain's

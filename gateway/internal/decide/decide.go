@@ -84,6 +84,8 @@ type Decider struct {
 	Shadow, Quota bool
 	// Lost is told of units that a denied request could not give back.
 	Lost func(units int64, err error)
+	// InForce returns the rule that is in force for a key of a rule with a policy: rule itself, or what the hash says instead. nil is rule itself.
+	InForce func(ctx context.Context, rule *config.Rule, key string) *config.Rule
 }
 
 // maxKeys is how many keys a call has at most.
@@ -128,7 +130,10 @@ type request struct {
 // Decide decides about all descriptors of a request at one instant. If the keys are in several slots of a cluster, or more than
 // eight, there is a call for each eight keys of a slot, one after the other. If one of them denies, those before are given their
 // units back, and those behind it are only looked at.
+//
+// The rules of asks are those in force afterwards.
 func (d *Decider) Decide(ctx context.Context, domain *config.Domain, asks []Ask) (Verdict, error) {
+	d.force(ctx, asks)
 	r := &request{Decider: d, domain: domain, asks: asks, verdict: Verdict{Statuses: make([]Status, len(asks))}}
 	if err := r.refund(ctx); err != nil {
 		return Verdict{}, err
@@ -142,12 +147,36 @@ func (d *Decider) Decide(ctx context.Context, domain *config.Domain, asks []Ask)
 		return Verdict{}, err
 	}
 	r.judge()
+	if r.verdict.Result.By == "" && slices.ContainsFunc(asks, func(a Ask) bool { return a.Rule != nil && a.Rule.None }) {
+		r.verdict.Result.By = "none"
+	}
 	if r.verdict.Over && !domain.Compat {
 		r.giveBack(ctx)
 	}
 	r.verdict.Shadowed = r.verdict.Over && d.Shadow && !r.banned
 	r.verdict.Over = r.verdict.Over && !r.verdict.Shadowed
 	return r.verdict, nil
+}
+
+// force sets the rules that are in force. Descriptors of one key have the same one, also where the hash changes in between.
+func (d *Decider) force(ctx context.Context, asks []Ask) {
+	if d.InForce == nil {
+		return
+	}
+next:
+	for i := range asks {
+		a := &asks[i]
+		if a.Rule == nil || a.Rule.Policy == "" {
+			continue
+		}
+		for j := range asks[:i] {
+			if o := &asks[j]; o.Rule != nil && o.Rule.File() == a.Rule && o.Value == a.Value {
+				a.Rule = o.Rule
+				continue next
+			}
+		}
+		a.Rule = d.InForce(ctx, a.Rule, a.Value)
+	}
 }
 
 // refund gives back what descriptors return, in one round trip and before anything is charged. It says nothing about the request itself, so that
@@ -202,6 +231,9 @@ func (r *request) prepare() {
 			continue
 		case a.Rule == nil:
 			r.passed = true
+			continue
+		case a.Rule.None && r.quota(a.Rule) && !a.Rule.Shadow: // a quota that is never over
+			quotas++
 			continue
 		case a.Rule.Unlimited:
 			continue
@@ -433,7 +465,10 @@ func (r *request) judge() {
 		rule, s := r.asks[i].Rule, &r.verdict.Statuses[i]
 		denies := s.Over && !s.Shadow
 		switch {
-		case rule == nil || rule.Unlimited || r.asks[i].Refund:
+		case rule == nil || r.asks[i].Refund:
+		case rule.None && r.quota(rule) && !rule.Shadow:
+			quotas++
+		case rule.Unlimited:
 		case !r.quota(rule):
 			r.verdict.Over = r.verdict.Over || denies
 		default:

@@ -26,7 +26,7 @@ type metrics struct {
 	info      *prometheus.GaugeVec
 	loadedAt  prometheus.Gauge
 
-	unknown *prometheus.CounterVec
+	unknown, policies *prometheus.CounterVec
 
 	loads, loadFails, shadowed, lost prometheus.Counter
 
@@ -82,6 +82,8 @@ func newMetrics(registry prometheus.Registerer, out func() bool) *metrics {
 			"Decisions by domain, by how the request came, by outcome and by where it was decided.", "domain", "via", "outcome", "by"),
 		refused: counters("throttle_gateway_requests_refused_total",
 			"Requests that were refused before they could be decided, by how they came and why.", "via", "reason"),
+		policies: counters("throttle_gateway_policy_hits_total",
+			"Hits of rules with a policy, by whether the limits of the file decided or those of a field of the hash, and by outcome.", "policy", "limits", "outcome"),
 		loads:     counter("ratelimit_service_config_load_success", "Configurations that were loaded."),
 		loadFails: counter("ratelimit_service_config_load_error", "Configurations with mistakes."),
 		unknown:   counters("throttle_gateway_domain_not_found_total", "Requests about a domain that no file names, which are let through.", "domain"),
@@ -164,6 +166,9 @@ func (m *metrics) countDecision(domain, via string, o *outcome, nearRatio float6
 			continue
 		}
 		c, hits := m.rule(ruleName{domain, a.Path}, a.Open), float64(a.Hits)
+		if a.Rule.Policy != "" {
+			m.policies.WithLabelValues(a.Rule.Policy, limitsOf(a.Rule), outcomeOf(a.Rule, s)).Add(hits)
+		}
 		c.total.Add(hits)
 		switch {
 		case s.Over:
@@ -181,6 +186,26 @@ func (m *metrics) countDecision(domain, via string, o *outcome, nearRatio float6
 			c.within.Add(hits)
 		}
 	}
+}
+
+// limitsOf says whose limits are in force.
+func limitsOf(rule *config.Rule) string {
+	if rule.Field == "" {
+		return "file"
+	}
+	return "hash"
+}
+
+func outcomeOf(rule *config.Rule, s *decide.Status) string {
+	switch {
+	case rule.None:
+		return "none"
+	case s.Over && s.Shadow:
+		return "shadow"
+	case s.Over:
+		return "over_limit"
+	}
+	return "ok"
 }
 
 // nearHits is how many of the hits lie beyond the share of the limit.

@@ -20,6 +20,7 @@ import (
 	"redis-throttle/gateway/internal/decide"
 	"redis-throttle/gateway/internal/settings"
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/policies"
 )
 
 // Service decides about requests by the configuration of the moment. It is safe for concurrent use.
@@ -47,6 +48,16 @@ func New(o *settings.Settings, redis decide.Redis, out func() bool, registry pro
 		},
 	}
 	return s
+}
+
+// Follow has rules with a policy decided by what a hash says of them.
+func (s *Service) Follow(hash *policies.Reader) {
+	told := func(field string, err error) {
+		slog.Warn("a policy is not for this rule: the limits of the file count", "field", field, "because", err)
+	}
+	s.decider.InForce = func(ctx context.Context, rule *config.Rule, key string) *config.Rule {
+		return decide.By(hash.Rules(ctx), rule, key, told)
+	}
 }
 
 // Load has the requests from now on decided by what the files say. If they have mistakes, the configuration stays as it was.

@@ -87,6 +87,7 @@ type Redis struct {
 	PoolSize     int           `env:"POOL_SIZE"`
 	Timeout      time.Duration `env:"TIMEOUT" envDefault:"250ms"`
 	Commands     string        `env:"COMMANDS" envDefault:"auto"`
+	Policies     string        `env:"POLICIES" envDefault:"throttle:policies"` // the name of the hash, "" for none
 	TLS          bool          `env:"TLS"`
 	TLSCert      string        `env:"TLS_CLIENT_CERT"`
 	TLSKey       string        `env:"TLS_CLIENT_KEY"`
@@ -109,6 +110,9 @@ func Read() (*Settings, error) {
 	s := &Settings{}
 	if err := env.Parse(s); err != nil {
 		return nil, unparsed(err)
+	}
+	if name, isSet := os.LookupEnv("REDIS_POLICIES"); isSet { // package env takes an empty variable for none
+		s.Redis.Policies = name
 	}
 	return s, s.check()
 }

@@ -1,0 +1,219 @@
+package gateway_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"redis-throttle/tests/kit"
+	"redis-throttle/tests/server"
+)
+
+const ofPolicies = "domain: web\nroutes: [{match: /, descriptors: [[{key: user, value: \"{header:X-User}\"}]]}]\ndescriptors:\n" +
+	"- {key: user, policy: api, limits: [FIXED 50/y]}\n"
+
+// A number that is changed while callers ask counts for all of them, no call fails, and no unit too many passes by either number.
+func TestTheGatewayFollowsANumberUnderLoad(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	gateways := []*gateway{start(t, s.Addr(), ofPolicies), start(t, s.Addr(), ofPolicies)}
+	ctx, cancel := context.WithCancel(t.Context())
+	var passed, denied, failed atomic.Int64
+	var load sync.WaitGroup
+	for i := range 6 {
+		load.Go(func() {
+			for n := i; ctx.Err() == nil; n++ {
+				response, err := gateways[n%2].ShouldRateLimit(ctx, ask("web", 0, "user=1"))
+				switch {
+				case ctx.Err() != nil:
+				case err != nil:
+					failed.Add(1)
+				case response.OverallCode == rls.RateLimitResponse_OK:
+					passed.Add(1)
+				default:
+					denied.Add(1)
+				}
+				time.Sleep(time.Millisecond) // so that the tests beside it have a processor
+			}
+		})
+	}
+	for _, step := range []struct {
+		value string
+		most  int64
+	}{{"", 50}, {"FIXED 200/y", 200}, {"FIXED 120/y", 200}, {"FIXED 300/y", 300}} {
+		if step.value != "" {
+			s.MustDo("HSET", "throttle:policies", "api", step.value)
+		}
+		for _, g := range gateways {
+			await(t, "everybody decides by "+step.value, func() bool { return strings.Contains(g.Log(), step.value) })
+		}
+		await(t, step.value, func() bool { return passed.Load() == step.most })
+		before := denied.Load()
+		await(t, "denied by "+step.value, func() bool { return denied.Load() > before+20 })
+		assert.Equal(t, step.most, passed.Load(), step.value)
+	}
+	cancel()
+	load.Wait()
+	assert.Zero(t, failed.Load())
+	assert.Equal(t, int64(300), passed.Load())
+}
+
+// The answer of the Rate Limit Service, header fields and metrics have the limits in force, which are those of the last entry's value.
+func TestLimitsInForceAreShown(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	s.MustDo("HSET", "throttle:policies", "api", "FIXED 7/h", "api/vip:*", "FIXED 9/d FIXED 8/h", "api/1", "NONE")
+	g := start(t, s.Addr(), ofPolicies)
+	assert.Equal(t, "OK 6", g.asks(ask("web", 0, "user=2")))
+	assert.Equal(t, "OK 7", g.asks(ask("web", 0, "user=vip:1")))
+	response, err := g.ShouldRateLimit(t.Context(), ask("web", 0, "user=2", "user=1"))
+	require.NoError(t, err)
+	assert.Equal(t, uint32(7), response.Statuses[0].CurrentLimit.RequestsPerUnit)
+	assert.Equal(t, rls.RateLimitResponse_RateLimit_HOUR, response.Statuses[0].CurrentLimit.Unit)
+	assert.Equal(t, uint32(4294967295), response.Statuses[1].LimitRemaining, "as of an unlimited one")
+
+	answer, _ := g.get("/check/", http.Header{"X-User": {"2"}})
+	assert.Equal(t, `"api";q=7;w=3600`, answer.Header.Get("RateLimit-Policy"))
+	answer, _ = g.get("/check/", http.Header{"X-User": {"vip:1"}})
+	assert.Equal(t, `"api-1";q=9;w=86400, "api-2";q=8;w=3600`, answer.Header.Get("RateLimit-Policy"))
+	for range 60 {
+		answer, _ = g.get("/check/", http.Header{"X-User": {"1"}})
+		require.Equal(t, 200, answer.StatusCode, "NONE lets everything through")
+	}
+	assert.Empty(t, answer.Header.Get("RateLimit-Policy"))
+	for answer.StatusCode == 200 {
+		answer, _ = g.get("/check/", http.Header{"X-User": {"2"}})
+	}
+	assert.Equal(t, float64(60), g.metric("throttle_gateway_decisions_total", `by="none"`))
+	assert.Equal(t, float64(61), g.metric("throttle_gateway_policy_hits_total", `policy="api"`, `limits="hash"`, `outcome="none"`))
+	assert.Equal(t, float64(1), g.metric("throttle_gateway_policy_hits_total", `policy="api"`, `limits="hash"`, `outcome="over_limit"`))
+	assert.Zero(t, g.metric("throttle_gateway_policy_hits_total", `limits="file"`))
+	assert.Positive(t, g.metric("throttle_gateway_redis_decisions_total", `policy="api"`))
+	assert.Positive(t, g.metric("throttle_gateway_redis_decisions_total", `policy="api-2"`))
+}
+
+// A ban that the hash begins is one: it outlasts the field.
+func TestAPolicyBans(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	s.MustDo("HSET", "throttle:policies", "api/1", "FIXED 1/y BAN 10d")
+	g := start(t, s.Addr(), ofPolicies, "DENIALS=-1")
+	require.Equal(t, "OK 0", g.asks(ask("web", 0, "user=1")))
+	require.Equal(t, "OVER 0!", g.asks(ask("web", 0, "user=1")))
+	s.MustDo("HDEL", "throttle:policies", "api/1")
+	await(t, "the field is gone", func() bool {
+		_ = g.asks(ask("web", 0, "user=2"))
+		return strings.Contains(g.Log(), "is not set any more")
+	})
+	assert.Equal(t, "OVER 0!", g.asks(ask("web", 0, "user=1")))
+}
+
+// A value that cannot be read leaves what was there, and is logged once, however often it is read.
+func TestATypoChangesNothing(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	s.MustDo("HSET", "throttle:policies", "api", "FIXED 7/h")
+	g := start(t, s.Addr(), ofPolicies)
+	require.Equal(t, "OK 6", g.asks(ask("web", 0, "user=1")))
+	s.MustDo("HSET", "throttle:policies", "api", "FIXED 7O/h")
+	reads := func() string { return s.Info("commandstats")["cmdstat_hgetall"] }
+	for n := range 4 {
+		before := reads()
+		await(t, "it is read again", func() bool {
+			assert.NotContains(t, g.asks(ask("web", 0, "user=2")), "code = ")
+			return reads() != before
+		})
+		if n == 0 {
+			await(t, "the typo is logged", func() bool { _ = g.asks(ask("web", 0, "user=2")); return strings.Contains(g.Log(), "cannot be read") })
+		}
+	}
+	assert.Equal(t, "OK 5", g.asks(ask("web", 0, "user=1")))
+	assert.Equal(t, 1, strings.Count(g.Log(), "cannot be read"))
+	assert.Contains(t, g.Log(), "FIXED 7O/h")
+}
+
+// Who has no rule with a policy, or no hash, pays nothing: the hash is never read.
+func TestNothingIsReadWithoutAPolicy(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	s.MustDo("HSET", "throttle:policies", "api", "FIXED 7/h", "user", "FIXED 7/h")
+	without := start(t, s.Addr(), strings.Replace(ofPolicies, "policy: api, ", "", 1))
+	off := start(t, s.Addr(), ofPolicies, "REDIS_POLICIES=")
+	for range 5 {
+		assert.Contains(t, without.asks(ask("web", 0, "user=1")), "OK 4")
+		assert.Contains(t, off.asks(ask("web", 0, "user=2")), "OK 4")
+	}
+	assert.NotContains(t, s.Info("commandstats"), "cmdstat_hgetall")
+	s.MustDo("HSET", "elsewhere", "api", "FIXED 3/h")
+	other := start(t, s.Addr(), ofPolicies, "REDIS_POLICIES=elsewhere")
+	assert.Equal(t, "OK 2", other.asks(ask("web", 0, "user=3")))
+}
+
+// A right that is missing leaves the limits of the file, and the log names it.
+func TestARightToReadPoliciesThatIsMissing(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	s.MustDo("HSET", "throttle:policies", "api", "FIXED 7/h")
+	s.MustDo("ACL", "SETUSER", "gateway", "on", ">secret", "~{web|*", "+cl.limit", "+cl.mlimit", "+cl.refund")
+	g := start(t, s.Addr(), ofPolicies, "REDIS_AUTH=gateway:secret")
+	assert.Equal(t, "OK 49", g.asks(ask("web", 0, "user=1")))
+	assert.Contains(t, g.Log(), "+hgetall +hget %R~throttle:policies")
+	s.MustDo("ACL", "SETUSER", "gateway", "+hgetall", "+hget", "%R~throttle:policies")
+	await(t, "it is read", func() bool {
+		return strings.HasSuffix(g.asks(ask("web", 0, "user=2")), " 6") || strings.Contains(g.Log(), "is read again")
+	})
+}
+
+// What the page says of policies, as it is typed.
+func TestPoliciesOfThePage(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	g := start(t, s.Addr(), block(t, "yaml", "policy: api"))
+	asks := func(address string) string { return g.asks(ask("web", 0, "remote_address="+address)) }
+	require.Equal(t, "OK 9", asks("192.0.2.2"), "the file counts")
+	cli, err := server.CLIPath()
+	require.NoError(t, err)
+	host, port, _ := strings.Cut(s.Addr(), ":")
+	bin := t.TempDir()
+	typed := fmt.Sprintf("#!/bin/sh\nexec '%s' -h %s -p %s \"$@\"\n", cli, host, port)
+	require.NoError(t, os.WriteFile(filepath.Join(bin, "redis-cli"), []byte(typed), 0o755))
+	cmd := exec.Command("sh", "-ec", block(t, "sh", "HSET throttle:policies"))
+	cmd.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
+	printed, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(printed))
+	await(t, "the hash counts", func() bool { _ = asks("192.0.2.9"); return strings.Contains(g.Log(), "policy api is") })
+	assert.Equal(t, "OK 19", asks("192.0.2.3"), "RATE 60/m BURST 20")
+	assert.Equal(t, "OK 4", asks("192.0.2.1"), "RATE 5/m")
+	assert.Equal(t, "OK -", asks("198.51.100.7"), "NONE")
+}
+
+// A name that no policy can have is a mistake in the file, and so is a policy without limits.
+func TestPoliciesThatAreMistakesInTheFile(t *testing.T) {
+	t.Parallel()
+	for rule, want := range map[string]string{
+		"{key: user, policy: a b, limits: [RATE 1/s]}":                             `limits.yaml:3:25: policy: "a b" is no name of a policy: expected 1 to 64 of A-Z a-z 0-9 . _ -`,
+		"{key: user, policy: '', limits: [RATE 1/s]}":                              `policy: "" is no name of a policy`,
+		"{key: user, policy: api}":                                                 "limits.yaml:3:25: policy is for a descriptor with a limit",
+		"{key: user, policy: api, rate_limit: {unlimited: true}}":                  "policy is for a descriptor with a limit",
+		"{key: user, policy: " + strings.Repeat("x", 65) + ", limits: [RATE 1/s]}": "is no name of a policy",
+	} {
+		path := t.TempDir() + "/limits.yaml"
+		require.NoError(t, os.WriteFile(path, []byte("domain: web\ndescriptors:\n  - "+rule+"\n"), 0o644))
+		printed, err := kit.GatewayCommand(t, "", "check", path).CombinedOutput()
+		assert.Error(t, err, rule)
+		assert.Contains(t, string(printed), want, rule)
+		assert.Equal(t, 1, strings.Count(string(printed), "\n"), "one mistake is told once: %s", printed)
+	}
+}
