@@ -174,7 +174,8 @@ class Engine:
             return {**said, "rule": rule, "granted": granted, "wait": wait}
         if not denied and call.charge == "force":
             for row in rows:
-                row.charged = row.layer.force(row.units(call.cost))
+                units = row.units(call.cost)
+                row.charged = row.layer.force(units) if units else 0
                 row.changed = row.charged > 0
             rule, wait = self._longest(rows, call.cost)
             return {**said, "limited": 1, "rule": rule, "retry": wait, "granted": rows[rule].charged}
