@@ -205,6 +205,8 @@ enum {
   OPTIONAL(GetDetachedThreadSafeContext, RedisModuleCtx *, (RedisModuleCtx *))                        \
   OPTIONAL(FreeThreadSafeContext, void, (RedisModuleCtx *))                                           \
   OPTIONAL(RegisterCommandFilter, void *, (RedisModuleCtx *, void (*)(void *), int flags))             \
+  OPTIONAL(CommandFilterArgGet, const RedisModuleString *, (void *, int))                              \
+  OPTIONAL(CommandFilterGetClientId, unsigned long long, (void *))                                     \
   OPTIONAL(AvoidReplicaTraffic, int, (void))                                                          \
   REQUIRED(ReplyWithStringBuffer, int, (RedisModuleCtx *, const char *, size_t length))               \
   OPTIONAL(ReplyWithMap, int, (RedisModuleCtx *, long pairs))                                         \

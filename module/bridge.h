@@ -347,9 +347,9 @@ void throttleHearEvents(RedisModuleCtx *ctx);
 // neighbours.c
 extern int throttleHasNeighbours;  // there are other modules, or there were
 extern uint64_t throttleExpiries; // keys that the server has removed because they expired, since there are neighbours
-// What the server's clock showed when it last ran command filters, and whether a call that sees another reading is nested in nothing.
-extern int64_t throttleNsAtFilter;
-extern int throttleKnowsOutermost;
+// Whether the call is known to be nested in nothing. Where filters did not know it, throttleLookIfOutermost may find it out.
+extern int throttleIsOutermost;
+void throttleLookIfOutermost(const throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv, int argc) __attribute__((cold));
 void throttleWatchNeighbours(RedisModuleCtx *ctx, const char *moduleName);
 RedisModuleString *throttleUserOf(RedisModuleCtx *ctx); // NULL for nobody. Not for a master, nor where GetCurrentUserName is missing
 // Whether the call may come from another module that hears of what a command does to a key. The server may use the value again afterwards

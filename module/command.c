@@ -81,6 +81,7 @@ __attribute__((always_inline)) static inline int run(const throttleTraits *trait
   call->nowNs = throttleServersClockNs();
   call->db = api.GetSelectedDb(ctx);
   gatherArgs(call, argv, argc, room);
+  if (RARELY(throttleHasNeighbours && !throttleIsOutermost)) throttleLookIfOutermost(call, ctx, argv, argc);
   openKeys(call, ctx, traits->readOnly ? OPEN_READ : OPEN_READ | OPEN_WRITE);
   if (isPlain) {
     throttleCross(call);

@@ -26,32 +26,70 @@ static int onExpired(RedisModuleCtx *ctx, int type, const char *event, RedisModu
   return API_OK;
 }
 
-// The server's reading of the clock when it last ran command filters. It runs them before each command of a client and before each call of a script or
-// module. Then it reads the clock, but only for a command that is nested in none. So a call that sees another reading than its filter did is not
-// nested. An equal reading says nothing: two commands may begin in one microsecond. Commands of a file run without a reading of their own, so calls
+// Which calls are nested in nothing, as most are. The server runs command filters before each command of a client and before each call of a script or
+// module, and then reads the clock, but only for a command that is nested in none. So a call that sees another reading than its filter did is nested in
+// nothing. An equal reading says nothing: two commands may begin in one microsecond. Commands of a file run without a reading of their own, so calls
 // that are nested in them get one: while a file is loaded, readings say nothing.
-int64_t throttleNsAtFilter;
-int throttleKnowsOutermost;
+//
+// From then on the stack tells, too. What is nested in a command runs deeper than the filter did for that command. So a filter that runs as deep as it
+// did for a call that was nested in nothing, with none higher since, runs for a command that is nested in nothing.
+int throttleIsOutermost;
+
+static struct {
+  uintptr_t depth; // an address, so less is deeper
+  const RedisModuleString *word;
+  uint64_t client;
+  int64_t ns;
+} latest; // filter run for a command that is not known to be outermost
+
+static uintptr_t outermostDepth; // 0 when it is not known
 
 static int isFiltering, isLoading, tellsOfLoading;
 
 static void onCommand(void *filter) {
-  (void)filter;
-  throttleNsAtFilter = api.CachedMicroseconds() * US_NS;
+  uintptr_t depth = (uintptr_t)__builtin_frame_address(0);
+  throttleIsOutermost = depth == outermostDepth;
+  if (throttleIsOutermost) return;
+  if (depth > outermostDepth) outermostDepth = 0;
+  latest.depth = depth;
+  latest.word = api.CommandFilterArgGet(filter, 1);
+  latest.client = api.CommandFilterGetClientId(filter);
+  latest.ns = api.CachedMicroseconds() * US_NS;
+}
+
+// A command that was queued or held back ran its filter some time ago, and others have run since. Another module may call with the same word, and under
+// the id of the client, but hardly both.
+static int isOwnRun(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+  return argc > 1 && latest.word == argv[1] && latest.client == api.GetClientId(ctx);
+}
+
+void throttleLookIfOutermost(const throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+  if (!isFiltering || isLoading || call->nowNs == latest.ns) return;
+  throttleIsOutermost = 1;
+  if (isOwnRun(ctx, argv, argc)) outermostDepth = latest.depth;
+}
+
+static void forgetOutermost(void) {
+  throttleIsOutermost = 0;
+  outermostDepth = 0;
 }
 
 static void onLoading(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
   (void)ctx, (void)event, (void)data;
   isLoading = subevent < LOADING_ENDED;
-  throttleKnowsOutermost = isFiltering && !isLoading;
+  forgetOutermost();
+}
+
+static int addFilter(RedisModuleCtx *ctx) {
+  if (!tellsOfLoading || !api.CachedMicroseconds || !api.CommandFilterGetClientId) return 0;
+  latest.ns = api.CachedMicroseconds() * US_NS;
+  return api.RegisterCommandFilter(ctx, onCommand, 0) != NULL;
 }
 
 static void noteNeighbour(RedisModuleCtx *ctx) {
   if (throttleHasNeighbours) return;
   throttleHasNeighbours = 1;
-  isFiltering = tellsOfLoading && api.CachedMicroseconds && api.RegisterCommandFilter && api.RegisterCommandFilter(ctx, onCommand, 0);
-  if (isFiltering) onCommand(NULL);
-  throttleKnowsOutermost = isFiltering && !isLoading;
+  isFiltering = addFilter(ctx);
   api.SubscribeToKeyspaceEvents(ctx, NOTIFY_EXPIRED, onExpired);
 }
 
@@ -107,7 +145,8 @@ static void lookForChecks(RedisModuleCtx *ctx) {
 
 void throttleWatchNeighbours(RedisModuleCtx *ctx, const char *moduleName) {
   ownName = moduleName;
-  throttleHasNeighbours = throttleKnowsOutermost = isFiltering = isLoading = 0;
+  throttleHasNeighbours = isFiltering = isLoading = 0;
+  forgetOutermost();
   lookForChecks(ctx);
   tellsOfLoading = api.SubscribeToServerEvent(ctx, (RedisModuleEvent){EVENT_LOADING, 1}, onLoading) == API_OK;
   int mayCome = api.SubscribeToServerEvent(ctx, (RedisModuleEvent){EVENT_MODULE_CHANGE, 1}, onModuleChange) == API_OK;
@@ -171,16 +210,17 @@ static int isOfAppendOnlyFile(RedisModuleCtx *ctx, int flags) { return flags & C
 static int mayModulesBlock(void) { return api.CallReplyPromiseSetUnblockHandler != NULL; }
 
 // Whether the command is run by a client, a master or the file that is being loaded, rather than by a script or another module. The clients of
-// those two may not block, unless a module asks for that, nor may a client in a transaction. A call that is nested in nothing counts as a client's. A module that then calls as a user, under an
-// id that a connection has, is taken for a client where isByItsConnection does not show it. Nothing is remembered, because ids say too little.
+// those two may not block, unless a module asks for that, nor may a client in a transaction. A call that is nested in nothing counts as a client's. A
+// module that then calls as a user, under an id that a connection has, is taken for a client where isByItsConnection does not show it. Nothing is
+// remembered of ids, which say too little.
 static int isOfAClient(RedisModuleCtx *ctx) {
+  if (throttleIsOutermost) return 1;
   int flags = api.GetContextFlags(ctx);
   if (flags & CONTEXT_REPLICATED) return 1;
   if (!(flags & CONTEXT_DENY_BLOCKING) && !mayModulesBlock()) return 1;
   if (flags & CONTEXT_LUA) return 0;
   if (isOfAppendOnlyFile(ctx, flags)) return 1;
   if ((flags & (CONTEXT_DENY_BLOCKING | CONTEXT_MULTI)) == CONTEXT_DENY_BLOCKING) return 0;
-  if (throttleKnowsOutermost && api.CachedMicroseconds() * US_NS != throttleNsAtFilter) return 1;
   return (!api.GetCurrentUserName || hasUser(ctx)) && isIdOfAConnection(ctx) && isByItsConnection(ctx);
 }
 

@@ -32,10 +32,8 @@ static inline void gatherKey(throttleKey *key) {
   if (RARELY(!key->value.length)) throttleGatherKind(key);
 }
 
-// Whether a call is known to be nested in nothing (neighbours.c), so that its key is opened as if there were no other modules.
-static inline int isOutermost(const throttleCall *call) {
-  return throttleKnowsOutermost && call->nowNs != throttleNsAtFilter && call->origin == BY_COMMAND && !call->isGuarded;
-}
+// Whether the key of a call is opened as if there were no other modules.
+static inline int isOutermost(const throttleCall *call) { return throttleIsOutermost && call->origin == BY_COMMAND && !call->isGuarded; }
 
 static inline void openKeys(throttleCall *call, RedisModuleCtx *ctx, int mode) {
   call->openMode = mode;

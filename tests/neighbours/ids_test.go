@@ -149,3 +149,34 @@ func TestACallAsAUserUnderTheIDOfAConnectionIsNested(t *testing.T) {
 		}
 	})
 }
+
+// A command that was held back runs no filters when it is processed at last, and what is nested in it is judged like any other nested call.
+func TestACallNestedInACommandThatWasHeldBackIsNested(t *testing.T) {
+	t.Parallel()
+	kit.OnSanitizedToo(t, func(t *testing.T, opts ...server.Option) {
+		s, c := withLentIDs(t, opts...)
+		if !s.Program.AtLeast(7, 0) {
+			t.Skip("event new")
+		}
+		held := s.Raw()
+		kit.Do(t, c, "NEIGHBOUR.USER default")
+		for _, format := range formatsOfModules(s) {
+			if strings.Contains(format, "KC") {
+				continue // nothing tells it from a client
+			}
+			kit.MustDoAll(t, c, "DEL b", "NEIGHBOUR.FORMAT "+format, "NEIGHBOUR.ON new b CL.LIMIT b RATE 5/h", "CL.LIMIT other RATE 5/h", "CLIENT PAUSE 600000 WRITE")
+			require.NoError(t, held.Send("SET", "b", "1700000000000000000"))
+			require.NoError(t, held.Flush())
+			require.Eventually(t, func() bool { return s.Info("clients")["blocked_clients"] == "1" }, kit.Patience, kit.Tick, format)
+			kit.MustDoAll(t, c, "CL.PEEK other RATE 5/h", "CLIENT UNPAUSE")
+			v, err := held.Receive()
+			require.NoError(t, err)
+			require.Equal(t, "OK", v.Text)
+			seen := kit.Do(t, c, "NEIGHBOUR.SEEN")
+			assert.EqualValues(t, 1, seen.Elems[0].Int, format)
+			assert.Contains(t, seen.Elems[1].Text, "key is being created", format)
+			assert.Equal(t, "1700000000000000000", kit.Do(t, c, "GET b").Text, format)
+			kit.Do(t, c, "NEIGHBOUR.DO")
+		}
+	})
+}
