@@ -139,6 +139,11 @@ public final class Policies implements Decider, AutoCloseable {
     return table.inForce();
   }
 
+  /** Returns whether a reading is under way. */
+  boolean isReading() {
+    return reading.get();
+  }
+
   @Override
   public CompletionStage<Result> decide(Call call) {
     if (!call.hasPolicy()) {
@@ -160,7 +165,8 @@ public final class Policies implements Decider, AutoCloseable {
     return PolicyCall.decide(call, table.lookup(), next, options.log());
   }
 
-  private void begin() {
+  /** Begins the first reading, unless it has begun. */
+  void begin() {
     if (began.compareAndSet(false, true)) {
       reading.set(true);
       read();

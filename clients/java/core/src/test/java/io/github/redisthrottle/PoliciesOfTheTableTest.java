@@ -149,6 +149,8 @@ class PoliciesOfTheTableTest {
         };
     Policies.Options options = Policies.Options.DEFAULT.log((level, line) -> lines.add(line));
     try (Policies policies = Policies.of(next, () -> hash(one.get("hash")), options)) {
+      policies.begin();
+      Server.await("the hash is read", () -> !policies.isReading());
       Call asked = call(one.get("call"));
       Result result = Stages.await(() -> policies.decide(asked));
       Stages.await(() -> policies.decide(asked)); // says nothing again

@@ -7,10 +7,13 @@ import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
-/** The limits in {@code redis-throttle.limits}, by name. */
+/** The limits in {@code redis-throttle.limits}, by name. Each has the policy of its name, if it can be one's. */
 public final class NamedLimits {
+  private static final Pattern POLICY = Pattern.compile("[A-Za-z0-9._-]{1,64}");
+
   private final Map<String, List<Limit>> named = new LinkedHashMap<>();
 
   NamedLimits(Map<String, String> texts) {
@@ -24,7 +27,7 @@ public final class NamedLimits {
       String numbered = limits.size() == 1 ? name : name + "-" + (called.size() + 1);
       called.add(limit.name().isEmpty() ? limit.named(numbered) : limit);
     }
-    return List.copyOf(called);
+    return POLICY.matcher(name).matches() ? Limits.policy(name, called) : List.copyOf(called);
   }
 
   /** Returns the names, with the limits of each. */
@@ -51,6 +54,38 @@ public final class NamedLimits {
       String names = named.isEmpty() ? "there are no names in redis-throttle.limits" : "the names are " + String.join(", ", named.keySet());
       throw new IllegalArgumentException("\"" + text + "\" is no name of limits (" + names + ") and no limits: " + e.getMessage(), e);
     }
+  }
+
+  /**
+   * Returns the limits of a name, or those that a text says, under another policy than theirs. Without a text they are those that are called as
+   * the policy.
+   *
+   * @param text null or empty without one
+   * @param policy null or empty for that of the name
+   * @throws IllegalArgumentException says what is wrong, and which names there are
+   */
+  public List<Limit> get(String text, String policy) {
+    if (policy == null || policy.isEmpty()) {
+      return get(text == null ? "" : text);
+    }
+    return Limits.policy(policy, get(text == null || text.isEmpty() ? policy : text));
+  }
+
+  /** As {@link #get(String, String)}, for the values of the properties limits and policy. What is wrong is refused with the name of the property. */
+  public List<Limit> read(String property, String limits, String policy) {
+    if (policy == null) {
+      return Settings.value(property + ".limits", limits, this::get);
+    }
+    if (limits != null) {
+      Settings.value(property + ".limits", limits, this::get);
+    }
+    return Settings.value(property + ".policy", policy, one -> get(limits, one));
+  }
+
+  /** As {@link #nameOf(String)}. Limits that have a policy and no name are called as the policy. */
+  public String nameOf(String text, String policy) {
+    boolean isNamed = text != null && named.containsKey(text);
+    return isNamed || policy == null || policy.isEmpty() ? nameOf(text) : policy;
   }
 
   /** Returns what keys call limits that were given as a text: their name, or what they limit. */

@@ -41,10 +41,19 @@ public @interface RateLimit {
    */
   String key() default "";
 
-  /** The name of limits in {@code redis-throttle.limits}, or limits as such: {@code RATE 5/s BURST 10; FIXED 1000/d}. */
-  String limits();
+  /**
+   * The name of limits in {@code redis-throttle.limits}, or limits as such: {@code RATE 5/s BURST 10; FIXED 1000/d}. By default those with the
+   * name of the policy.
+   */
+  String limits() default "";
 
-  /** What the key in Redis begins with: by default the name of the limits. Methods of one name share their limits. */
+  /**
+   * The policy of the limits, by which a hash in Redis may say other numbers while the application runs
+   * ({@link io.github.redisthrottle.Policies}). By default the name of the limits; limits as such have none.
+   */
+  String policy() default "";
+
+  /** What the key in Redis begins with: by default the name of the limits, or their policy. Methods of one name share their limits. */
   String name() default "";
 
   /** How many units a call costs: an expression, 1 by default. */

@@ -64,8 +64,9 @@ public class RateLimitActuatorAutoConfiguration {
   @ConditionalOnClass(name = "org.springframework.boot.actuate.endpoint.annotation.Endpoint")
   static class Endpoints {
     @Bean
-    RateLimitsEndpoint rateLimitsEndpoint(NamedLimits limits, RateLimitProperties properties, ObjectProvider<Connection> connections) {
-      return new RateLimitsEndpoint(limits, properties, connections.getIfAvailable());
+    RateLimitsEndpoint rateLimitsEndpoint(
+        NamedLimits limits, RateLimitProperties properties, ObjectProvider<Connection> connections, ObjectProvider<PoliciesCustomizer> policies) {
+      return new RateLimitsEndpoint(limits, properties, connections.getIfAvailable(), policies.getIfAvailable());
     }
   }
 }

@@ -18,7 +18,8 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  * @param timeout How long a call waits for the server.
  * @param poll How long the pauses are at most in which calls that wait ask a server without the module, such as 200ms. By default such a call
  *     is a mistake there.
- * @param limits Limits by name, such as "RATE 100/s BURST 200; FIXED 1000000/mo".
+ * @param limits Limits by name, such as "RATE 100/s BURST 200; FIXED 1000000/mo". Each has the policy of its name.
+ * @param policies Where numbers are that take the place of those of limits while the application runs.
  * @param routes Limits of requests. The first route whose paths and methods match a request limits it.
  * @param outgoing Limits of requests to other services, by name.
  * @param outage What becomes of a request while Redis is out of reach: allow, deny (status 503) or raise (status 500).
@@ -38,6 +39,7 @@ public record RateLimitProperties(
     @DefaultValue("200ms") Duration timeout,
     Duration poll,
     @DefaultValue Map<String, String> limits,
+    @DefaultValue Policies policies,
     @DefaultValue List<Route> routes,
     @DefaultValue Map<String, Outgoing> outgoing,
     @DefaultValue("allow") String outage,
@@ -57,7 +59,8 @@ public record RateLimitProperties(
    * @param name What the key in Redis begins with after "http:". By default the name of the limits.
    * @param paths Patterns such as /api/**. By default all paths.
    * @param methods Methods such as POST. By default all.
-   * @param limits The name of limits, or limits such as "RATE 5/s".
+   * @param limits The name of limits, or limits such as "RATE 5/s". By default those with the name of the policy.
+   * @param policy The policy of the limits. By default their name.
    * @param key An expression for whom a request counts. By default the client's address.
    * @param keys Several keys with their limits, in place of limits and key: all are charged or none.
    * @param cost An expression for how many units a request costs. By default 1.
@@ -73,6 +76,7 @@ public record RateLimitProperties(
       @DefaultValue("/**") List<String> paths,
       @DefaultValue List<String> methods,
       String limits,
+      String policy,
       String key,
       @DefaultValue List<Key> keys,
       String cost,
@@ -87,19 +91,30 @@ public record RateLimitProperties(
    * A key of a request, with its limits.
    *
    * @param key An expression for whom a request counts. By default the client's address.
-   * @param limits The name of limits, or limits such as "RATE 5/s".
+   * @param limits The name of limits, or limits such as "RATE 5/s". By default those with the name of the policy.
+   * @param policy The policy of the limits. By default their name.
    * @param name What the key in Redis begins with after "http:". By default the name of the limits.
    */
-  public record Key(String key, String limits, String name) {}
+  public record Key(String key, String limits, String policy, String name) {}
+
+  /**
+   * The policies: limits in a hash in Redis, which take the place of those of the application.
+   *
+   * @param enabled Whether the hash is read. Without it the limits of the application count.
+   * @param hash The key of the hash.
+   * @param refresh How old the last reading is at least when a call begins the next one.
+   */
+  public record Policies(@DefaultValue("true") boolean enabled, @DefaultValue("throttle:policies") String hash, @DefaultValue("1s") Duration refresh) {}
 
   /**
    * Limits of requests to another service.
    *
-   * @param limits The name of limits, or limits such as "RATE 30/m".
+   * @param limits The name of limits, or limits such as "RATE 30/m". By default those with the name of the policy.
+   * @param policy The policy of the limits. By default their name.
    * @param key What the key in Redis ends with: processes with the same key share the limits. By default the name.
    * @param maxWait How long a request waits for its turn at most. 0 fails at once.
    */
-  public record Outgoing(String limits, String key, @DefaultValue("0s") Duration maxWait) {}
+  public record Outgoing(String limits, String policy, String key, @DefaultValue("0s") Duration maxWait) {}
 
   /**
    * How this process decides while Redis is out of reach.

@@ -4,6 +4,7 @@ import io.github.redisthrottle.connection.Command;
 import io.github.redisthrottle.connection.Connection;
 import io.github.redisthrottle.connection.ErrorReply;
 import io.github.redisthrottle.spring.NamedLimits;
+import io.github.redisthrottle.spring.PoliciesCustomizer;
 import io.github.redisthrottle.spring.RateLimitProperties;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -25,26 +26,32 @@ public final class RateLimitsEndpoint {
   private final NamedLimits limits;
   private final RateLimitProperties properties;
   private final Connection connection; // null without one
+  private final PoliciesCustomizer policies; // null without it
   private final Duration timeout;
 
-  /** Makes one. {@code connection} may be null. */
-  public RateLimitsEndpoint(NamedLimits limits, RateLimitProperties properties, Connection connection) {
+  /** Makes one. {@code connection} and {@code policies} may be null. */
+  public RateLimitsEndpoint(NamedLimits limits, RateLimitProperties properties, Connection connection, PoliciesCustomizer policies) {
     this.limits = limits;
     this.properties = properties;
     this.connection = connection;
+    this.policies = policies;
     this.timeout = properties.timeout().plusSeconds(1);
   }
 
-  /** Returns limits by name, the routes, outgoing limits, and the keys that are denied most, or why these are not known. */
+  /**
+   * Returns limits by name, the policies in force in their place, as they were read last, the routes, outgoing limits, and the keys that are
+   * denied most, or why these are not known.
+   */
   @ReadOperation
   public Map<String, Object> limits() {
     Map<String, Object> told = new LinkedHashMap<>();
     Map<String, String> named = new TreeMap<>();
     limits.all().forEach((name, some) -> named.put(name, String.join("; ", some.stream().map(String::valueOf).toList())));
     told.put("limits", named);
+    told.put("policies", policies == null ? Map.of() : policies.inForce());
     told.put("routes", properties.routes().stream().map(RateLimitsEndpoint::route).toList());
     Map<String, String> outgoing = new TreeMap<>();
-    properties.outgoing().forEach((name, one) -> outgoing.put(name, one.limits()));
+    properties.outgoing().forEach((name, one) -> outgoing.put(name, one.limits() == null ? one.policy() : one.limits()));
     told.put("outgoing", outgoing);
     addDenied(told);
     return told;
@@ -55,10 +62,10 @@ public final class RateLimitsEndpoint {
     told.put("paths", route.paths());
     told.put("methods", route.methods());
     List<RateLimitProperties.Key> keys =
-        route.keys().isEmpty() ? List.of(new RateLimitProperties.Key(route.key(), route.limits(), route.name())) : route.keys();
+        route.keys().isEmpty() ? List.of(new RateLimitProperties.Key(route.key(), route.limits(), route.policy(), route.name())) : route.keys();
     List<Map<String, String>> some = new ArrayList<>();
     for (RateLimitProperties.Key key : keys) {
-      some.add(Map.of("key", key.key() == null ? "address" : key.key(), "limits", key.limits()));
+      some.add(Map.of("key", key.key() == null ? "address" : key.key(), "limits", key.limits() == null ? key.policy() : key.limits()));
     }
     told.put("keys", some);
     return told;

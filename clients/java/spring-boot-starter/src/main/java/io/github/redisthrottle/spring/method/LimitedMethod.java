@@ -38,8 +38,8 @@ final class LimitedMethod {
             .map(name -> checked(method, "fallbackMethod", () -> Fallback.of(name, method, type)))
             .orElse(null);
     for (RateLimit one : annotations) {
-      List<Limit> limits = checked(method, "limits", () -> named.get(one.limits()));
-      String name = one.name().isEmpty() ? named.nameOf(one.limits()) : one.name();
+      List<Limit> limits = checked(method, one.limits().isEmpty() && !one.policy().isEmpty() ? "policy" : "limits", () -> named.get(one.limits(), one.policy()));
+      String name = one.name().isEmpty() ? named.nameOf(one.limits(), one.policy()) : one.name();
       parts.add(
           new Part(
               "method:" + name,

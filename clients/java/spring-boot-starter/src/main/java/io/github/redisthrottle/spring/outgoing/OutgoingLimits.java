@@ -29,10 +29,10 @@ public final class OutgoingLimits {
     properties.forEach(
         (name, one) -> {
           String property = "redis-throttle.outgoing." + name;
-          if (one.limits() == null) {
+          if (one.limits() == null && one.policy() == null) {
             throw Settings.wrong(property + ".limits", null, "it is missing: the name of limits, or limits such as RATE 30/m");
           }
-          List<Limit> some = Settings.value(property + ".limits", one.limits(), limits::get);
+          List<Limit> some = limits.read(property, one.limits(), one.policy());
           if (one.key() != null && one.key().isBlank()) {
             throw Settings.wrong(property + ".key", one.key(), "it is empty: leave it out for the name");
           }

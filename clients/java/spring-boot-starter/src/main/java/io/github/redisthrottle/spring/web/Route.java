@@ -74,27 +74,29 @@ public final class Route {
       Settings.value(property + ".ban-after", banAfter, after -> Call.limit("", Limit.rate(1, ban)).banAfter(after));
     }
     if (route.keys().isEmpty()) {
-      add(property, route.name(), route.key(), route.limits());
+      add(property, new RateLimitProperties.Key(route.key(), route.limits(), route.policy(), route.name()));
       return;
     }
-    if (route.limits() != null || route.key() != null || route.name() != null) {
-      throw Settings.wrong(property + ".keys", route.keys(), "give either keys, each with its limits, or limits, key and name");
+    if (route.limits() != null || route.policy() != null || route.key() != null || route.name() != null) {
+      throw Settings.wrong(property + ".keys", route.keys(), "give either keys, each with its limits, or limits, policy, key and name");
     }
     for (int i = 0; i < route.keys().size(); i++) {
-      RateLimitProperties.Key key = route.keys().get(i);
-      add(property + ".keys[" + i + "]", key.name(), key.key(), key.limits());
+      add(property + ".keys[" + i + "]", route.keys().get(i));
     }
   }
 
-  private void add(String property, String name, String key, String limits) {
-    if (limits == null) {
+  private void add(String property, RateLimitProperties.Key one) {
+    String name = one.name();
+    String limits = one.limits();
+    if (limits == null && one.policy() == null) {
       throw Settings.wrong(property + ".limits", null, "it is missing: the name of limits, or limits such as RATE 5/s");
     }
     if (name != null && name.isBlank()) {
       throw Settings.wrong(property + ".name", name, "it is empty: leave it out for the name of the limits");
     }
-    List<Limit> some = Settings.value(property + ".limits", limits, web.limits()::get);
-    parts.add(new Part(name == null ? web.limits().nameOf(limits) : name, Settings.value(property + ".key", key == null ? "address" : key, Expressions::parseKeyOfRoute), some));
+    List<Limit> some = web.limits().read(property, limits, one.policy());
+    Expression key = Settings.value(property + ".key", one.key() == null ? "address" : one.key(), Expressions::parseKeyOfRoute);
+    parts.add(new Part(name == null ? web.limits().nameOf(limits, one.policy()) : name, key, some));
   }
 
   private static Answer answer(String property, String option, String word, Answer otherwise) {

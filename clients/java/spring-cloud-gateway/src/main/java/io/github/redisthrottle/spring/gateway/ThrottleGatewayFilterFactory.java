@@ -25,6 +25,7 @@ public final class ThrottleGatewayFilterFactory extends AbstractGatewayFilterFac
   /** The arguments of a filter. */
   public static final class Config {
     private String limits;
+    private String policy;
     private String key;
     private String name;
     private String cost;
@@ -39,6 +40,16 @@ public final class ThrottleGatewayFilterFactory extends AbstractGatewayFilterFac
     /** Sets {@link #getLimits}. */
     public void setLimits(String limits) {
       this.limits = limits;
+    }
+
+    /** Returns the policy of the limits. */
+    public String getPolicy() {
+      return policy;
+    }
+
+    /** Sets {@link #getPolicy}. */
+    public void setPolicy(String policy) {
+      this.policy = policy;
     }
 
     /** Returns an expression for whom a request counts. */
@@ -96,6 +107,7 @@ public final class ThrottleGatewayFilterFactory extends AbstractGatewayFilterFac
   public static final class Key {
     private String key;
     private String limits;
+    private String policy;
     private String name;
 
     /** Returns an expression for whom a request counts. */
@@ -116,6 +128,16 @@ public final class ThrottleGatewayFilterFactory extends AbstractGatewayFilterFac
     /** Sets {@link #getLimits}. */
     public void setLimits(String limits) {
       this.limits = limits;
+    }
+
+    /** Returns the policy of the limits. */
+    public String getPolicy() {
+      return policy;
+    }
+
+    /** Sets {@link #getPolicy}. */
+    public void setPolicy(String policy) {
+      this.policy = policy;
     }
 
     /** Returns what the key in Redis begins with. */
@@ -141,11 +163,13 @@ public final class ThrottleGatewayFilterFactory extends AbstractGatewayFilterFac
 
   /** Reads arguments, and refuses what is wrong. */
   Route route(String property, Config config) {
-    List<RateLimitProperties.Key> keys = config.getKeys().stream().map(key -> new RateLimitProperties.Key(key.getKey(), key.getLimits(), key.getName())).toList();
+    List<RateLimitProperties.Key> keys =
+        config.getKeys().stream().map(key -> new RateLimitProperties.Key(key.getKey(), key.getLimits(), key.getPolicy(), key.getName())).toList();
     return new Route(
         property,
         new RateLimitProperties.Route(
-            config.getName(), List.of("/**"), List.of(), config.getLimits(), config.getKey(), keys, config.getCost(), config.getSkip(), null, null, null, null, null),
+            config.getName(), List.of("/**"), List.of(), config.getLimits(), config.getPolicy(), config.getKey(), keys,
+            config.getCost(), config.getSkip(), null, null, null, null, null),
         web);
   }
 }

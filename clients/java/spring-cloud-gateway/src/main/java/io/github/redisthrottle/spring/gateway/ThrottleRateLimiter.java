@@ -227,7 +227,7 @@ public final class ThrottleRateLimiter extends AbstractRateLimiter<ThrottleRateL
     Map<String, String> headers = new HashMap<>();
     if (springs.includeHeaders()) {
       headers.putAll(HeaderFields.of(List.of(limits), result));
-      addSprings(config, result.remaining(), headers);
+      addSprings(config, result.by() == Result.By.NONE ? -1 : result.remaining(), headers);
     }
     return headers;
   }
