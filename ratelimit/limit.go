@@ -180,7 +180,10 @@ func (l Limit) String() string {
 func init() {
 	about.Of = func(limit any) about.Limit { return limit.(*Limit).about() }
 	about.PolicyOf = func(limit any) string { return limit.(*Limit).policy }
-	about.Unbind = func(limit any) { limit.(*Limit).belongs, limit.(*Limit).policy = false, "" }
+	about.Unbind = func(limit any) {
+		l := limit.(*Limit)
+		l.belongs, l.policy = false, ""
+	}
 }
 
 // about is what the packages beside this one see.

@@ -175,6 +175,7 @@ type gate struct {
 	byName   map[string]rule
 	fallback rule
 	chosen   chosen.Cache[rule] // by LimitsFor
+	inForce  chosen.InForce     // of policies
 	log      quiet.Log
 
 	outgoing bool // of a client
@@ -279,8 +280,9 @@ func (g *gate) pass(ctx context.Context, method string, message any, setHeader f
 	if err != nil {
 		return g.failed(ctx, method, err)
 	}
+	fields := g.inForce.Of(&result, 0, r.fields)
 	if setHeader != nil {
-		_ = setHeader(metadataOf(r.fields, result)) // fails for a header that was sent, which none was
+		_ = setHeader(metadataOf(fields, result)) // fails for a header that was sent, which none was
 	}
 	switch {
 	case !result.Limited:
@@ -288,9 +290,9 @@ func (g *gate) pass(ctx context.Context, method string, message any, setHeader f
 	case result.By == "policy":
 		return g.unavailable(result.RetryAfter)
 	case g.outgoing:
-		return &notSent{&ratelimit.LimitedError{Result: result}, denied(r.fields, result)}
+		return &notSent{&ratelimit.LimitedError{Result: result}, denied(fields, result)}
 	}
-	return denied(r.fields, result)
+	return denied(fields, result)
 }
 
 func (g *gate) failed(ctx context.Context, method string, err error) error {

@@ -87,7 +87,9 @@ type Part struct {
 // (Access-Control-Expose-Headers): pages of other origins see no other fields. A Route for GET is for HEAD as well.
 //
 // Several may be nested; each adds its policies. A response after a decision that was made without any limit
-// (Result.By is "policy") has none of the fields, and one that is denied then gets status 503.
+// (Result.By is "policy" or "none") has none of the fields, and one that is denied then gets status 503.
+//
+// Limits of ratelimit.Policy are changed by a decider of package policies: the fields then tell of the limits in force.
 //
 // New panics when decider is nil, a required option is missing, a limit is invalid or the pattern of a route is: those are
 // mistakes in the program.
@@ -171,7 +173,10 @@ func (m *middleware) responds(w http.ResponseWriter, r *http.Request, next http.
 	case err != nil:
 		m.failures.failed(w, r, next, err)
 		return true
-	case result.By != "policy":
+	case !field.Nobody(result.By):
+		for i := range result.Policies {
+			policies[i] = inForce.Of(&result, i, policies[i])
+		}
 		m.setFields(w.Header(), r, policies, &result)
 	case result.Limited:
 		m.failures.unavailable(w, result.RetryAfter)

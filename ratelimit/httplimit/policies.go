@@ -5,12 +5,16 @@ import (
 	"net/http"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/internal/chosen"
 	"redis-throttle/ratelimit/internal/field"
 )
 
 // Policies are the header fields of the limits of a key, for programs that answer requests by themselves, such as one that a proxy
 // asks. The middleware needs none.
 type Policies struct{ field *field.Policies }
+
+// inForce are the fields of limits that package policies has put in place of others.
+var inForce chosen.InForce
 
 // NewPolicies refuses limits that the server would refuse, and names that a field cannot hold.
 func NewPolicies(limits ratelimit.Limits) (*Policies, error) {
@@ -24,13 +28,13 @@ func NewPolicies(limits ratelimit.Limits) (*Policies, error) {
 // SetFields adds RateLimit-Policy and RateLimit after a decision about keys with these policies, in the order of Call.Keys, and
 // sets Retry-After if that was a denial with an end. It adds nothing after a decision that was made without any limit.
 func SetFields(h http.Header, policies []*Policies, result ratelimit.Result) {
-	if result.By == "policy" || len(policies) == 0 {
+	if field.Nobody(result.By) || len(policies) == 0 {
 		return
 	}
-	for _, p := range policies {
-		p.field.AddPolicy(h, "")
+	for i, p := range policies {
+		inForce.Of(&result, i, p.field).AddPolicy(h, "")
 	}
-	policies[result.KeyIndex].field.AddLimit(h, &result, "")
+	inForce.Of(&result, result.KeyIndex, policies[result.KeyIndex].field).AddLimit(h, &result, "")
 	if result.Limited && result.RetryAfter != ratelimit.Never {
 		field.SetRetryAfter(h, result.RetryAfter)
 	}
@@ -39,8 +43,8 @@ func SetFields(h http.Header, policies []*Policies, result ratelimit.Result) {
 // WriteProblem answers a request that was limited with a status, most often 429, and a problem document (RFC 9457).
 func WriteProblem(w http.ResponseWriter, status int, policies []*Policies, result ratelimit.Result) {
 	name := ""
-	if !result.Banned && result.By != "policy" && result.KeyIndex < len(policies) {
-		name = policies[result.KeyIndex].field.Name(result.Rule)
+	if !result.Banned && !field.Nobody(result.By) && result.KeyIndex < len(policies) {
+		name = inForce.Of(&result, result.KeyIndex, policies[result.KeyIndex].field).Name(result.Rule)
 	}
 	writeProblem(w, status, name, result.Banned)
 }

@@ -59,8 +59,8 @@ func Admit(ctx context.Context, decider ratelimit.Decider, call ratelimit.Call) 
 			slots = append(slots, slot{key.Name, key.TTL})
 			key.TTL = min(key.TTL, firstTTL)
 		}
-		// Only its own result says whether a shadow was charged.
-		asked.Each = asked.Each || slices.ContainsFunc(key.Limits, func(l ratelimit.Limit) bool { return about.Of(&l).Shadow })
+		// Only its own result says whether a shadow was charged. A policy may have one.
+		asked.Each = asked.Each || slices.ContainsFunc(key.Limits, func(l ratelimit.Limit) bool { return about.Of(&l).Shadow || about.PolicyOf(&l) != "" })
 	}
 	if err := givingBack.stop(ctx, a.owner); err != nil {
 		return nil, err
@@ -78,6 +78,7 @@ func Admit(ctx context.Context, decider ratelimit.Decider, call ratelimit.Call) 
 	if !call.Each {
 		result.Each = nil
 	}
+	a.charged(&result)
 	a.result = result
 	a.begin(ctx, result, sent, slots)
 	return a, nil
@@ -129,6 +130,22 @@ func longest(keys []ratelimit.Key) (ttl time.Duration) {
 	return ttl
 }
 
+// charged keeps the limits that were charged: those of a policy may have changed when the admission is settled.
+func (a *Admission) charged(result *ratelimit.Result) {
+	for i, applied := range result.Policies {
+		if applied.Name != "" {
+			a.call.Keys[i].Limits = applied.Limits
+		}
+	}
+	for i := range a.call.Keys {
+		limits := slices.Clone(a.call.Keys[i].Limits)
+		for rule := range limits {
+			about.Unbind(&limits[rule])
+		}
+		a.call.Keys[i].Limits = limits
+	}
+}
+
 // ID is what the slots are held under, such as for a VerbSettle in another process.
 func (a *Admission) ID() string { return a.id }
 
@@ -148,6 +165,9 @@ func (a *Admission) Used(key string, units ...int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	i := slices.IndexFunc(a.call.Keys, func(k ratelimit.Key) bool { return k.Name == key && k.TTL == 0 })
+	if i >= 0 && len(units) > 1 && len(units) != len(a.call.Keys[i].Limits) && slices.Max(units) == slices.Min(units) { // a policy may have another number of limits
+		units = units[:1]
+	}
 	switch {
 	case i < 0:
 		a.wrong = errors.New("leases: Used names a key that the admission has no limits of")

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
+	"maps"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +17,7 @@ import (
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/charge"
 	"redis-throttle/ratelimit/leases"
+	"redis-throttle/ratelimit/policies"
 )
 
 // prompt is an admission of a request, its tokens and a slot.
@@ -122,6 +126,38 @@ func TestAShadowThatWasNotChargedIsNotSettled(t *testing.T) {
 			a.Used("tried", 5)
 			require.NoError(t, a.Settle(t.Context()))
 			assert.Equal(t, want, used(s.of(ratelimit.VerbSettle)[0], "tried"))
+		})
+	}
+}
+
+// An admission settles the limits that were charged, whatever the hash of a policy says by then.
+func TestAnAdmissionSettlesTheLimitsThatWereCharged(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]string{
+		"RATE 9000/m":                  "RATE 9000/1m TAKE 200 USED 700",
+		"RATE 9000/m FIXED 5/d SHADOW": "RATE 9000/1m TAKE 200 USED 700; FIXED 5/1d TAKE 0 USED 0 SHADOW",
+		"NONE":                         "not named",
+		"a value that cannot be read":  "RATE 1000/1m TAKE 200 USED 700",
+		"RATE 9000/m NAME a RATE 8/s":  "RATE 9000/1m TAKE 200 USED 700 NAME a; RATE 8/1s TAKE 200 USED 700",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			admit := func() (ratelimit.Result, error) {
+				return ratelimit.Result{By: "server", Each: []ratelimit.Result{{}, {Rule: 1, Limited: strings.Contains(value, "SHADOW")}}}, nil
+			}
+			s := &script{answers: map[ratelimit.Verb][]step{ratelimit.VerbLimit: {admit}, ratelimit.VerbRenew: {settled}, ratelimit.VerbSettle: {settled}}}
+			hash := map[string]string{"llm": value}
+			layer := policies.New(s, nil, policies.Options{
+				Logger: slog.New(slog.DiscardHandler), Read: func(context.Context) (map[string]string, error) { return maps.Clone(hash), nil },
+			})
+			a, err := leases.Admit(t.Context(), layer, ratelimit.Call{Keys: []ratelimit.Key{
+				{Name: "tokens", Limits: ratelimit.Policy("llm", ratelimit.Rate(1000, time.Minute).Take(200))}, {Name: "running", Slots: 1, TTL: time.Minute},
+			}})
+			require.NoError(t, err)
+			hash["llm"] = "WINDOW 7/m"
+			require.NoError(t, layer.Reader().Read(t.Context()))
+			a.Used("tokens", 700)
+			require.NoError(t, a.Settle(t.Context()))
+			assert.Equal(t, want, used(s.of(ratelimit.VerbSettle)[0], "tokens"), value)
 		})
 	}
 }

@@ -110,10 +110,10 @@ func (d Decision) By() string {
 }
 
 // Policy is the name of the limit that decided, as the RateLimit header fields have it: the one that
-// Limit.Named gave, otherwise "default", or "limit-1", "limit-2" and so on of several. It is "" where no limit
-// decided: after an error, when the key is banned, with leases, and by "policy".
+// Limit.Named gave, otherwise that of its policy (ratelimit.Policy), otherwise "default", or "limit-1", "limit-2" and so on of several. It is
+// "" where no limit decided: after an error, when the key is banned, with leases, by "policy" and by "none".
 func (d Decision) Policy() string {
-	if d.Err != nil || d.Result.By == "policy" || d.Result.Banned {
+	if d.Err != nil || field.Nobody(d.Result.By) || d.Result.Banned {
 		return ""
 	}
 	return d.name(d.Result.KeyIndex, d.Result.Rule)
@@ -129,8 +129,12 @@ func (d Decision) Shadowed() string {
 }
 
 func (d Decision) name(key, rule int) string {
-	if key < 0 || key >= len(d.Call.Keys) || rule < 0 || rule >= len(d.Call.Keys[key].Limits) {
+	if key < 0 || key >= len(d.Call.Keys) {
 		return ""
 	}
-	return field.Name(d.Call.Keys[key].Limits, rule)
+	limits := field.InForce(&d.Result, key, d.Call.Keys[key].Limits)
+	if rule < 0 || rule >= len(limits) {
+		return ""
+	}
+	return field.Name(limits, rule)
 }

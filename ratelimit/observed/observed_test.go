@@ -78,6 +78,7 @@ func TestOutcomeAndPolicyOfADecision(t *testing.T) {
 	t.Parallel()
 	one := ratelimit.Limits{ratelimit.Rate(5, time.Second)}
 	two := ratelimit.Limits{ratelimit.Rate(5, time.Second), ratelimit.Fixed(1000, day).Named("daily")}
+	api := ratelimit.Policy("api", one...)
 	for _, c := range []struct {
 		d       observed.Decision
 		outcome string
@@ -88,6 +89,11 @@ func TestOutcomeAndPolicyOfADecision(t *testing.T) {
 		{observed.Decision{Call: on(two), Result: ratelimit.Result{Limited: true, Rule: 1}}, "limited", "daily"},
 		{observed.Decision{Call: on(two), Result: ratelimit.Result{Limited: true, Banned: true}}, "limited", ""},
 		{observed.Decision{Call: on(two), Result: ratelimit.Result{By: "policy"}}, "allowed", ""},
+		{observed.Decision{Call: on(api)}, "allowed", "api"},
+		{observed.Decision{Call: on(api), Result: ratelimit.Result{By: "none", Policies: []ratelimit.Applied{{Name: "api", Field: "api"}}}}, "allowed", ""},
+		{observed.Decision{Call: on(api), Result: ratelimit.Result{Rule: 1, Policies: []ratelimit.Applied{{Name: "api", Field: "api", Limits: ratelimit.Policy("api", two...)}}}}, "allowed", "daily"},
+		{observed.Decision{Call: on(api), Result: ratelimit.Result{Policies: []ratelimit.Applied{{Name: "api", Field: "api", Limits: ratelimit.Policy("api", two...)}}}}, "allowed", "api-1"},
+		{observed.Decision{Call: on(two), Result: ratelimit.Result{Rule: 1, Policies: []ratelimit.Applied{{}}}}, "allowed", "daily"},
 		{observed.Decision{Call: on(one), Err: fmt.Errorf("wrapped: %w", io.EOF)}, "outage", ""},
 		{observed.Decision{Call: on(one), Err: fmt.Errorf("wrapped: %w", context.Canceled)}, "cancelled", ""},
 		{observed.Decision{Call: on(one), Err: errors.New("WRONGTYPE")}, "error", ""},

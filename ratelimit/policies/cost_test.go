@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
 )
@@ -50,8 +49,7 @@ func (instant) Decide(context.Context, ratelimit.Call) (ratelimit.Result, error)
 }
 
 func decided(t testing.TB, key, policy string) (call func()) {
-	p := New(instant{}, nil, Options{Logger: quietly, Refresh: time.Hour, Read: reads(overrides(nil))})
-	require.NoError(t, p.Reader().Read(t.Context()))
+	p := ready(t, instant{}, overrides(nil))
 	limits := ratelimit.Limits{ratelimit.Rate(100, time.Minute)}
 	if policy != "" {
 		limits = ratelimit.Policy(policy, limits...)

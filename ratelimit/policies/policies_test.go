@@ -108,7 +108,8 @@ func TestWhatPoliciesMakeOfCalls(t *testing.T) {
 					}, nil
 				}
 			}
-			p := New(next, nil, Options{Read: reads(c.Hash), Logger: slog.New(log)})
+			p := New(next, nil, Options{Read: reads(c.Hash), Refresh: time.Hour, Logger: slog.New(log)})
+			require.NoError(t, p.Reader().Read(t.Context()))
 			before := plain(call)
 			var result ratelimit.Result
 			for range 3 { // what is said is said once

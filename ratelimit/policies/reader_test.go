@@ -21,6 +21,13 @@ import (
 
 var quietly = slog.New(slog.DiscardHandler)
 
+// ready is a layer before next that has read a hash.
+func ready(t testing.TB, next ratelimit.Decider, hash map[string]string) *Policies {
+	p := New(next, nil, Options{Logger: quietly, Refresh: time.Hour, Read: reads(hash)})
+	require.NoError(t, p.Reader().Read(t.Context()))
+	return p
+}
+
 // perMinute is a call on a key of the policy api.
 func perMinute(count int64) ratelimit.Call {
 	return ratelimit.Call{Keys: []ratelimit.Key{{Name: "user:1", Limits: ratelimit.Policy("api", ratelimit.Rate(count, time.Minute))}}}
@@ -243,7 +250,7 @@ func TestAResultHasThePlacesOfTheCall(t *testing.T) {
 			Each: []ratelimit.Result{{KeyIndex: 0, Key: call.Keys[0].Name}, {KeyIndex: 1, Key: call.Keys[1].Name}},
 		}, nil
 	}}
-	p := New(next, nil, Options{Logger: quietly, Read: reads(map[string]string{"api/{1}:a": "NONE", "org": "RATE 7/s SHADOW"})})
+	p := ready(t, next, map[string]string{"api/{1}:a": "NONE", "org": "RATE 7/s SHADOW"})
 	result, err := p.Decide(t.Context(), call)
 	require.NoError(t, err)
 	assert.Equal(t, []int{2, 2, 1, 2}, []int{result.KeyIndex, result.ShadowKeyIndex, result.Each[0].KeyIndex, result.Each[1].KeyIndex})
@@ -270,7 +277,7 @@ func TestAnyOfSeveralKeysWithNone(t *testing.T) {
 			require.Len(t, call.Keys, 1)
 			return ratelimit.Result{By: "server", Key: call.Keys[0].Name, Limited: limited}, nil
 		}}
-		p := New(next, nil, Options{Logger: quietly, Read: reads(map[string]string{"api/{1}:b": "NONE"})})
+		p := ready(t, next, map[string]string{"api/{1}:b": "NONE"})
 		result, err := p.Decide(t.Context(), call)
 		require.NoError(t, err)
 		assert.Equal(t, "{1}:b", result.Policies[1].Field[len("api/"):])
@@ -283,7 +290,7 @@ func TestAnyOfSeveralKeysWithNone(t *testing.T) {
 func TestABanIsLeftOutWhereTheServerTakesNone(t *testing.T) {
 	t.Parallel()
 	next := &decides{}
-	p := New(next, nil, Options{Logger: quietly, Read: reads(map[string]string{"api": "RATE 7/m BAN 15m"})})
+	p := ready(t, next, map[string]string{"api": "RATE 7/m BAN 15m"})
 	waits, first := perMinute(9), perMinute(9)
 	waits.MaxWait, first.Any = time.Second, true
 	for _, call := range []ratelimit.Call{waits, first} {
@@ -298,7 +305,7 @@ func TestCLThrottleTakesOneRate(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{"RATE 7/m": "RATE 7/1m", "RATE 7/m RATE 8/h": "RATE 9/1m", "WINDOW 7/m": "RATE 9/1m", "RATE 0/m": "RATE 9/1m"} {
 		next := &decides{}
-		p := New(next, nil, Options{Logger: quietly, Read: reads(map[string]string{"api": value})})
+		p := ready(t, next, map[string]string{"api": value})
 		call := perMinute(9)
 		call.Verb = ratelimit.VerbThrottle
 		_, err := p.Decide(t.Context(), call)
@@ -311,7 +318,7 @@ func TestCLThrottleTakesOneRate(t *testing.T) {
 func TestAnErrorIsHandedBack(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("lost")
-	p := New(&decides{answer: func(ratelimit.Call) (ratelimit.Result, error) { return ratelimit.Result{}, lost }}, nil, Options{Logger: quietly, Read: reads(map[string]string{"api": "RATE 7/m"})})
+	p := ready(t, &decides{answer: func(ratelimit.Call) (ratelimit.Result, error) { return ratelimit.Result{}, lost }}, map[string]string{"api": "RATE 7/m"})
 	result, err := p.Decide(t.Context(), perMinute(9))
 	assert.ErrorIs(t, err, lost)
 	assert.Zero(t, result)

@@ -9,6 +9,27 @@ import (
 	"redis-throttle/ratelimit/internal/field"
 )
 
+// InForce holds the fields of limits that policies have put in place of those of the code. The zero InForce is ready for use. It is safe for
+// concurrent use.
+type InForce struct{ cache Cache[*field.Policies] }
+
+// Of are the fields of the limits that counted for the key of a call at a place: own, or those of a policy. Nil are those of a policy that
+// lets everything through.
+func (f *InForce) Of(result *ratelimit.Result, place int, own *field.Policies) *field.Policies {
+	if place >= len(result.Policies) || result.Policies[place].Name == "" {
+		return own
+	}
+	limits := result.Policies[place].Limits
+	if len(limits) == 0 {
+		return nil
+	}
+	fields, err := f.cache.Of(limits, func(_ ratelimit.Limits, fields *field.Policies) *field.Policies { return fields })
+	if err != nil { // of the names that the code gave, which were checked
+		return own
+	}
+	return fields
+}
+
 // Most bounds how many different limits are kept.
 const Most = 1000
 

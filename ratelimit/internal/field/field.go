@@ -123,10 +123,11 @@ func (p *Policies) write(partition string, say func(*policy) string) (list strin
 	return list
 }
 
-// AddPolicy adds RateLimit-Policy to what an outer limiter has put there: both fields are lists. partition is of Partition.
+// AddPolicy adds RateLimit-Policy to what an outer limiter has put there: both fields are lists. partition is of Partition. A nil p, of a key
+// that a policy lets through, adds nothing.
 func (p *Policies) AddPolicy(h http.Header, partition string) {
 	switch {
-	case p.list == "":
+	case p == nil || p.list == "":
 	case partition == "":
 		h[policyField] = append(h[policyField], p.list)
 	default:
@@ -175,10 +176,21 @@ func Partition(key []byte) string {
 	return text[1:] // without the 0
 }
 
+// Nobody says whether no limit decided, during an outage or because a policy lets everything through.
+func Nobody(by string) bool { return by == "policy" || by == "none" }
+
+// InForce are the limits that counted for the key of a call at a place: those of a policy (package policies), or its own.
+func InForce(result *ratelimit.Result, place int, own ratelimit.Limits) ratelimit.Limits {
+	if place < 0 || place >= len(result.Policies) || result.Policies[place].Name == "" {
+		return own
+	}
+	return result.Policies[place].Limits
+}
+
 // Set adds both fields after a decision on one key, and sets Retry-After if that was a denial with an end. It adds nothing
-// about a decision that was made without any limit, by "policy".
+// about a decision that was made without any limit.
 func (p *Policies) Set(h http.Header, result *ratelimit.Result) {
-	if result.By == "policy" {
+	if Nobody(result.By) {
 		return
 	}
 	p.AddPolicy(h, "")
