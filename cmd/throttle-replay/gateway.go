@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/netip"
@@ -21,6 +22,7 @@ type gateway struct {
 	domain      *offline.Domain
 	paths       []string
 	descriptors [][]descriptorEntry // none goes by routes
+	policies    string              // the name of the stage that its rules follow; "" for none
 }
 
 // descriptorEntry is a key of a descriptor, and how its value is made.
@@ -57,7 +59,20 @@ func newGateway(paths []string, domain string, descriptors []string, trusted []n
 	return g, nil
 }
 
-func (g *gateway) Name() string { return "gateway" }
+func (g *gateway) Name() string {
+	if g.policies != "" {
+		return "gateway, " + g.policies
+	}
+	return "gateway"
+}
+
+// follow has rules with a policy decided by a stage.
+func (g *gateway) follow(s *stage, notes io.Writer) {
+	g.policies = s.name
+	g.domain.SetPolicies(s.rules, func(field string, err error) {
+		fmt.Fprintf(notes, "note: %s of %s is not for a rule of the gateway, whose own limits count: %v\n", word(field), s.name, err)
+	})
+}
 
 // Words names the files.
 func (g *gateway) Words() string {

@@ -39,6 +39,10 @@ type options struct {
 	Domain     string   `help:"The domain of these files, where there are several." placeholder:"NAME"`
 	Descriptor []string `help:"A descriptor that your proxy sends: KEY=TEMPLATE, entries separated by semicolons. Without it, the routes of the file say." placeholder:"KEY=TEMPLATE" sep:"none"`
 
+	Policies     []string `help:"Policies to try: a file of lines such as api/user:42 \"RATE 5/m\", or redis://host:6379 for those that are set. Each comes on top of those before it." placeholder:"FILE" sep:"none"`
+	Policy       string   `help:"The policy that --limit is the default of. Rules of a gateway say theirs." placeholder:"NAME"`
+	PoliciesHash string   `help:"The key of the hash that has the policies." default:"throttle:policies" placeholder:"KEY"`
+
 	Key          string   `help:"Who is limited: fields in braces. Of IPv6 addresses the network counts, /64 unless you say otherwise." default:"{remote_addr/64}"`
 	TrustedProxy []string `help:"Networks of proxies whose X-Forwarded-For is believed, for the field {client}." placeholder:"NETWORK"`
 	Where        []string `help:"Only requests for which this holds, such as 'path ~ ^/api/'. Several have to hold all." placeholder:"CONDITION" sep:"none"`
@@ -95,6 +99,10 @@ func run(ctx context.Context, o *options, out, progress *os.File) error {
 	if err != nil {
 		return err
 	}
+	commands, err := o.tryPolicies(ctx, &asked, progress)
+	if err != nil {
+		return err
+	}
 	bar := newBar(progress, o.Quiet)
 	asked.Progress = bar.show
 	report, err := replay.Run(ctx, asked)
@@ -102,7 +110,7 @@ func run(ctx context.Context, o *options, out, progress *os.File) error {
 	if err != nil {
 		return err
 	}
-	report.Version = version
+	report.Version, report.Policies = version, commands
 	if o.JSON != "" {
 		if err := write(o.JSON, out, func(w io.Writer) error {
 			e := json.NewEncoder(w)
@@ -206,7 +214,7 @@ func (o *options) read() (asked replay.Options, zone *time.Location, err error) 
 	}
 	switch {
 	case len(o.Gateway) > 0:
-		g, err := newGateway(o.Gateway, o.Domain, o.Descriptor, trusted)
+		g, err := o.gateway()
 		if err != nil {
 			return asked, nil, err
 		}
@@ -216,6 +224,15 @@ func (o *options) read() (asked replay.Options, zone *time.Location, err error) 
 	}
 	asked.Sets, err = o.sets()
 	return asked, zone, err
+}
+
+// gateway reads --gateway and what goes with it.
+func (o *options) gateway() (*gateway, error) {
+	trusted, err := fields.ParseNetworks(o.TrustedProxy)
+	if err != nil {
+		return nil, err
+	}
+	return newGateway(o.Gateway, o.Domain, o.Descriptor, trusted)
 }
 
 // sets are --limit, which together are one, and each --set.

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/cmd/throttle-replay/replay"
+	"redis-throttle/ratelimit/policies"
 )
 
 // TestMain is the program where a test asks for it.
@@ -114,6 +115,15 @@ func TestMistakesAreToldAndNothingIsRun(t *testing.T) {
 		{[]string{"--gateway", "testdata/limits.yaml", "--domain", "x", "--descriptor", "a=b"}, `no domain "x"`},
 		{[]string{"--gateway", "testdata/routes.yaml"}, "the header field X-Plan, which the log does not have"},
 		{[]string{"--domain", "x"}, "go with --gateway"},
+		{[]string{"--policy", "api", "--limit", "RATE 1/s"}, "--policy goes with --policies"},
+		{[]string{"--policies", "main.go"}, "--policies goes with --policy NAME and --limit"},
+		{[]string{"--policies", "main.go", "--policy", "api"}, "say with --limit what its default is"},
+		{[]string{"--policies", "main.go", "--policy", "a b", "--limit", "RATE 1/s"}, `--policy: "a b" is not the name of a policy`},
+		{[]string{"--policies", "main.go", "--policy", "api/x", "--limit", "RATE 1/s"}, `--policy: "api/x" is not the name of a policy`},
+		{[]string{"--policies", "/nowhere", "--policy", "api", "--limit", "RATE 1/s"}, "--policies: open /nowhere"},
+		{[]string{"--policies", "redis://:secret@host:port", "--policy", "api", "--limit", "RATE 1/s"}, "--policies: expected a file, or a URL such as redis://host:6379"},
+		{[]string{"--policies", "redis://127.0.0.1:1", "--policy", "api", "--limit", "RATE 1/s"}, "--policies: HGETALL throttle:policies: "},
+		{[]string{"--policies", "testdata/typo.txt", "--policy", "api", "--limit", "RATE 1/s"}, `testdata/typo.txt: api/1 "RATE 1O/s": `},
 		{[]string{"--temp", "/nowhere"}, ""}, // is needed for large logs only
 	} {
 		cmd := program(c.args...)
@@ -125,6 +135,62 @@ func TestMistakesAreToldAndNothingIsRun(t *testing.T) {
 		}
 		assert.Error(t, err, c.args)
 		assert.Contains(t, string(out), c.want)
+	}
+}
+
+// A line of a file of policies is a field and its value, or a command as redis-cli takes it.
+func TestALineOfPolicies(t *testing.T) {
+	t.Parallel()
+	set := func(field, value string) []change { return []change{{field: field, value: value}} }
+	for line, want := range map[string][]change{
+		"":                    nil,
+		"  # api RATE 1/s":    nil,
+		"api RATE 1/s":        set("api", "RATE 1/s"),
+		`api "RATE 1/s" `:     set("api", "RATE 1/s"),
+		`'api/a b' RATE 1/s`:  set("api/a b", "RATE 1/s"),
+		`"api/\"\x41\n" NONE`: set("api/\"A\n", "NONE"),
+		`'api/it\'s\n' NONE`:  set(`api/it's\n`, "NONE"),
+		`HSET throttle:policies api "RATE 1/s" login NONE`: {{field: "api", value: "RATE 1/s"}, {field: "login", value: "NONE"}},
+		"hdel throttle:policies a b":                       {{field: "a", isDeleted: true}, {field: "b", isDeleted: true}},
+	} {
+		all, err := changesOf(line, "throttle:policies")
+		require.NoError(t, err, line)
+		assert.Equal(t, want, all, line)
+	}
+	for line, want := range map[string]string{
+		"api":                                 "expected a field and its value",
+		`api "RATE 1/s`:                       "a quotation mark without an end",
+		`"api"RATE 1/s`:                       "a blank is missing",
+		"HSET other api NONE":                 "HSET of other: the hash is throttle:policies",
+		"HSET throttle:policies api":          "HSET takes a hash, and fields with a value each",
+		"HSET throttle:policies api RATE 1/s": "a value of several words is in quotation marks",
+		"HDEL throttle:policies":              "HDEL takes a hash and fields",
+	} {
+		_, err := changesOf(line, "throttle:policies")
+		assert.ErrorContains(t, err, want, line)
+	}
+}
+
+// What a policy says of limits stands in place of those of --limit; what is said of the call stays.
+func TestAPolicyStandsInPlaceOfTheLimitsOfACall(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ words, value, want string }{
+		{"RATE 9/s", "RATE 1/s BURST 3", "RATE 1/1s BURST 3"},
+		{"RATE 9/s BAN 1m AFTER 3/h", "RATE 1/s", "RATE 1/1s BAN 1m AFTER 3/h"},
+		{"RATE 9/s STRICT BAN 1m AFTER 3/h", "RATE 1/s NAME x BAN 1h", "RATE 1/1s STRICT BAN 3600000ms"},
+		{"RATE 9/s SPARE 2 MAXWAIT 1s", "RATE 1/s", "RATE 1/1s SPARE 2 MAXWAIT 1s"},
+		{"RATE 9/s MAXWAIT 1s", "WINDOW 1/s", "RATE 9/s MAXWAIT 1s"},
+		{"FIXED 9/d TZ Europe/Berlin", "FIXED 5/mo TZ Europe/Berlin RATE 1/s SHADOW", "FIXED 5/1mo TZ Europe/Berlin RATE 1/1s SHADOW"},
+		{"RATE 9/s", "NONE", ""},
+	} {
+		rules, errs := policies.Parse(map[string]string{"api": c.value})
+		require.Empty(t, errs)
+		s := stage{rules: rules}
+		keyed, err := s.keyed("api", c.words)
+		require.NoError(t, err)
+		choice, err := keyed.Of("any")
+		require.NoError(t, err)
+		assert.Equal(t, c.want, choice.Words)
 	}
 }
 

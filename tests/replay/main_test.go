@@ -42,7 +42,8 @@ type report struct {
 		Name     string
 		Requests int64
 	}
-	Sets []struct {
+	Policies []string
+	Sets     []struct {
 		Name          string
 		Denied        int64
 		DeniedClients int64

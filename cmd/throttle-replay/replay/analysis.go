@@ -112,7 +112,7 @@ func (r *run) lookFirst(s *series) (*first, error) {
 		f := parts[worker]
 		var p peaks
 		for _, t := range f.trials {
-			t.begin(weight)
+			t.begin(i, weight)
 		}
 		at, until := 0, int64(-1)
 		err := h.each(c, func(times, costs []int64) {
@@ -197,7 +197,7 @@ func (f *first) merge(o *first) {
 		f.top.add(c)
 	}
 	for i := range f.trials {
-		f.trials[i].tally.merge(&o.trials[i].tally)
+		f.trials[i].tally.merge(o.trials[i].tally)
 	}
 }
 

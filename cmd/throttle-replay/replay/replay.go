@@ -25,6 +25,8 @@ type Options struct {
 	Where fields.Where
 	Cost  fields.Cost
 	Sets  []Set
+	// Keyed are sets whose limits depend on the key.
+	Keyed []Keyed
 	// Known are groups of clients that the report tells apart.
 	Known []Known
 	// Gateways are rules that decide requests as a whole, beside the sets.
@@ -68,6 +70,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			return nil, err
 		}
 		r.sets = append(r.sets, c)
+	}
+	for _, k := range o.Keyed {
+		r.sets = append(r.sets, &compiled{Set: Set{k.Name, k.Words}, keys: &chooser{Keyed: k}})
 	}
 	for _, path := range o.Files {
 		size := sizeOf(path)

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -36,6 +37,9 @@ type Report struct {
 	Curve       Curve        `json:"curve"`
 	Outliers    Outliers     `json:"outliers"` // clients that stand out
 	Suggestions []Suggestion `json:"suggestions"`
+
+	// Policies are the commands that set what was tried of policies, one after the other.
+	Policies []string `json:"policies,omitempty"`
 }
 
 // Sampling says which clients were kept, where there were too many.
@@ -154,6 +158,9 @@ func (r *run) report() (*Report, error) {
 	if r.count.Requests == 0 {
 		return p, nil
 	}
+	if err := r.choose(); err != nil {
+		return nil, err
+	}
 	s := newSeries(r.firstNs, r.lastNs)
 	f, err := r.lookFirst(&s)
 	if err != nil {
@@ -196,7 +203,7 @@ func (r *run) report() (*Report, error) {
 func (r *run) suggest(p *Report, points []point, columns []column, s *series) error {
 	var sets []*compiled
 	add := func(name, words string) error {
-		c, err := Set{name, words}.compile(!r.Cost.IsOne())
+		c, err := Set{Name: name, Words: words}.compile(!r.Cost.IsOne())
 		if err == nil {
 			sets = append(sets, c)
 		}
@@ -291,7 +298,7 @@ func toCopy(p *Report, points []point, columns []column) (best int) {
 func (r *run) quotaOf(p *Report, suggested []*compiled, copied int) (quota, burst string) {
 	limit := ""
 	switch {
-	case len(r.sets) > 0:
+	case len(r.sets) > 0 && r.sets[0].keys == nil:
 		limit = r.sets[0].limits[0]
 	case len(suggested) > 0:
 		limit = suggested[max(copied, 0)].limits[0]
@@ -335,15 +342,22 @@ func (r *run) list(all []topClient) (list []Client) {
 }
 
 func (r *run) result(t *trial) Result {
-	y := &t.tally
+	y := t.tally
 	result := Result{
 		Name: t.Name, Words: t.Words, Requests: y.requests, Denied: y.denied, Units: y.units, DeniedUnits: y.deniedUnits,
 		Clients: y.clients, DeniedClients: y.deniedClients, Shadowed: y.shadowed, Delayed: y.delayed,
 		Waits: y.retries.report(), Delays: y.delays.report(), Series: y.series, Top: r.list(y.top.all), Errors: y.errors, Example: y.example,
-		Groups: r.groups(&y.groups),
+		Groups: r.groups(&y.groups), Unlimited: y.unlimited,
 	}
 	for i, words := range t.limits {
-		result.Rules = append(result.Rules, Rule{words, y.requests, y.decided[i], y.alone[i]})
+		if t.keys == nil || y.applied[i] > 0 {
+			result.Rules = append(result.Rules, Rule{words, y.applied[i], y.decided[i], y.alone[i]})
+		}
+	}
+	if t.keys != nil {
+		slices.SortStableFunc(result.Rules, func(a, b Rule) int {
+			return cmp.Or(cmp.Compare(b.Denied, a.Denied), cmp.Compare(b.Alone, a.Alone), cmp.Compare(a.Words, b.Words))
+		})
 	}
 	return result
 }

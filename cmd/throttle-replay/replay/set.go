@@ -26,8 +26,11 @@ type compiled struct {
 	Set
 	words  [][]byte
 	limits []string // the words of each
+	rest   [][]byte // words that are of none
 	costs  bool     // the cost of a request is told with each call
 	rate   *gcra.Limit
+	isNone bool     // it lets everything through
+	keys   *chooser // of a set whose limits depend on the key; nil for others
 }
 
 // reserved are the words that a set cannot have, and why.
@@ -62,14 +65,30 @@ func (s Set) compile(costs bool) (*compiled, error) {
 	return c, nil
 }
 
+// Split returns the words of a set: those of each limit, and those behind them, which are about the call.
+func Split(text string) (limits, rest []string, err error) {
+	c, err := Set{"--limit", text}.compile(false)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, word := range c.rest {
+		rest = append(rest, string(word))
+	}
+	return c.limits, rest, nil
+}
+
 // split takes the words of each limit, as the parser has read them.
 func (c *compiled) split(p *words.Parser, args [][]byte, n int) {
+	last := 1
 	for i := range n {
 		at := p.LimitAt(i)
+		c.rest = append(c.rest, args[last:at.From]...)
+		last = at.To
 		text := bytes.Join(args[at.From:at.To], []byte(" "))
 		kind, rest, _ := strings.Cut(string(text), " ")
 		c.limits = append(c.limits, strings.ToUpper(kind)+" "+rest)
 	}
+	c.rest = append(c.rest, args[last:]...)
 }
 
 // plainRate is the limit of words that are a RATE and nothing else; nil for others. Package gcra decides it without the rest of
@@ -110,7 +129,10 @@ func plainRate(all [][]byte, parsed stack.Limit) *gcra.Limit {
 // trial is a set at work, for one client after the other. Each goroutine has its own.
 type trial struct {
 	*compiled
-	tally setTally
+	tally *setTally
+	first int      // where its limits are in the tally
+	of    []*trial // of a set whose limits depend on the key, those of each of its sets, once one was needed
+	now   *trial   // of the client in hand
 
 	tat    uint64 // of a rate
 	key    embedded.Key
@@ -133,6 +155,8 @@ type setTally struct {
 	retries, delays        waits
 	decided                []int64 // denied requests, by the limit with the longest wait
 	alone                  []int64 // requests that each limit would have denied by itself
+	applied                []int64 // requests that each limit applies to
+	unlimited              int64
 	series                 []int64 // denied, by time
 	top                    topClients
 	errors                 int64
@@ -143,9 +167,19 @@ type setTally struct {
 }
 
 func (c *compiled) trial(series, top int) *trial {
-	t := &trial{compiled: c}
-	t.tally.decided, t.tally.alone = make([]int64, len(c.limits)), make([]int64, len(c.limits))
-	t.tally.series, t.tally.top.most = make([]int64, series), top
+	n := len(c.limits)
+	t := c.trialOf(&setTally{decided: make([]int64, n), alone: make([]int64, n), applied: make([]int64, n), series: make([]int64, series)}, 0)
+	t.tally.top.most = top
+	return t
+}
+
+// trialOf is a set at work that counts into a tally, its limits from first on.
+func (c *compiled) trialOf(tally *setTally, first int) *trial {
+	t := &trial{compiled: c, tally: tally, first: first}
+	if c.keys != nil {
+		t.of = make([]*trial, len(c.keys.sets))
+		return t
+	}
 	all := append([][]byte{[]byte("CL.LIMIT"), []byte("k")}, c.words...)
 	if c.costs {
 		all = append(all, []byte("COST"), nil)
@@ -158,15 +192,29 @@ func (c *compiled) trial(series, top int) *trial {
 func (t *trial) costAt() int { return 2 + len(t.words) + 1 }
 
 // begin begins with another client.
-func (t *trial) begin(weight int64) {
+func (t *trial) begin(i uint32, weight int64) {
 	t.weight = weight
+	if t.keys != nil {
+		at := t.keys.chosen[i]
+		if t.of[at] == nil {
+			t.of[at] = t.keys.sets[at].trialOf(t.tally, t.keys.firsts[at])
+		}
+		t.now = t.of[at]
+		t.now.begin(i, weight)
+	}
 	t.tat, t.key = 0, embedded.Key{}
 	t.denied, t.deniedUnits, t.longestMs = 0, 0, 0
 }
 
 // feed decides requests of the client, in their order.
 func (t *trial) feed(times, costs []int64, s *series) {
-	if t.rate != nil {
+	switch {
+	case t.now != nil:
+		t.now.feed(times, costs, s)
+		return
+	case t.isNone:
+		return
+	case t.rate != nil:
 		t.feedRate(times, costs, s)
 		return
 	}
@@ -200,8 +248,8 @@ func (t *trial) feedRate(times, costs []int64, s *series) {
 				retryMs = (d.RetryAfter-1)/1e6 + 1
 			}
 			t.deny(ns, cost, retryMs, s)
-			t.tally.decided[0] += t.weight
-			t.tally.alone[0] += t.weight
+			t.tally.decided[t.first] += t.weight
+			t.tally.alone[t.first] += t.weight
 		}
 	}
 }
@@ -220,7 +268,7 @@ func (t *trial) read(c *command.Call, ns, cost int64, s *series) {
 	if limited {
 		t.deny(ns, cost, retryMs, s)
 		if rule > 0 {
-			t.tally.decided[rule-1] += t.weight
+			t.tally.decided[t.first+int(rule)-1] += t.weight
 		}
 	} else if waitMs > 0 {
 		t.tally.delayed += t.weight
@@ -231,7 +279,7 @@ func (t *trial) read(c *command.Call, ns, cost int64, s *series) {
 	}
 	for i := range c.Each {
 		if c.Each[i][0] != 0 {
-			t.tally.alone[i] += t.weight
+			t.tally.alone[t.first+i] += t.weight
 		}
 	}
 }
@@ -254,7 +302,18 @@ func longer(aMs, bMs int64) int64 {
 
 // end ends with a client.
 func (t *trial) end(i uint32, c *client) {
-	y := &t.tally
+	if t.now != nil {
+		t.now.end(i, c)
+		t.denied = t.now.denied
+		return
+	}
+	y := t.tally
+	for j := range t.limits {
+		y.applied[t.first+j] += c.lines * t.weight
+	}
+	if t.isNone {
+		y.unlimited += c.lines * t.weight
+	}
 	y.requests += c.lines * t.weight
 	y.units += c.units * t.weight
 	y.clients += t.weight
@@ -286,6 +345,7 @@ func (y *setTally) merge(o *setTally) {
 	for i := range y.decided {
 		y.decided[i] += o.decided[i]
 		y.alone[i] += o.alone[i]
+		y.applied[i] += o.applied[i]
 	}
 	for i := range y.series {
 		y.series[i] += o.series[i]
@@ -293,6 +353,7 @@ func (y *setTally) merge(o *setTally) {
 	for _, c := range o.top.all {
 		y.top.add(c)
 	}
+	y.unlimited += o.unlimited
 	y.errors += o.errors
 	if y.example == "" {
 		y.example = o.example

@@ -32,6 +32,7 @@ func Write(w io.Writer, r *replay.Report, o Options) error {
 		for i := range r.Sets {
 			p.details(&r.Sets[i])
 		}
+		p.policies()
 		p.results("The same limit as RATE, WINDOW and FIXED", r.Kinds)
 		p.curve()
 		p.suggestions()
@@ -311,6 +312,9 @@ func Details(s *replay.Result) (all []string) {
 	return all
 }
 
+// mostRules is how many rules of a result are listed.
+const mostRules = 50
+
 // details are what there is to say of one set.
 func (p *printer) details(s *replay.Result) {
 	name := Plain(s.Name)
@@ -318,7 +322,12 @@ func (p *printer) details(s *replay.Result) {
 		p.line("  %s: %s", name, text)
 	}
 	if rules := Rules(s); len(rules) > 0 {
-		p.title(name+": which limit", "")
+		note := ""
+		if len(rules) > mostRules {
+			note = Number(mostRules) + " of " + Number(int64(len(rules)))
+			rules = rules[:mostRules]
+		}
+		p.title(name+": which limit", note)
 		rows := [][]string{{"limit", "denied", "", "would have by itself", ""}}
 		for _, rule := range rules {
 			rows = append(rows, []string{Plain(rule.Words), Number(rule.Denied), Percent(rule.Denied, s.Requests), Number(rule.Alone), Percent(rule.Alone, s.Requests)})
@@ -337,6 +346,17 @@ func (p *printer) details(s *replay.Result) {
 		rows = append(rows, []string{Plain(c.Name), Number(c.Requests), Number(c.Denied), Percent(c.Denied, c.Requests), Duration(c.LongestMs)})
 	}
 	p.grid(rows...)
+}
+
+// policies has the commands that set what was tried.
+func (p *printer) policies() {
+	if len(p.report.Policies) == 0 {
+		return
+	}
+	p.title("What was tried, for redis-cli", "")
+	for _, command := range p.report.Policies {
+		p.line("  %s", command)
+	}
 }
 
 // widest is how many columns a line of blocks has at most.
