@@ -52,6 +52,9 @@ class RateLimit:
     long; with `ban_after`, such as `"10/1h"`, only with the tenth that is denied within an hour. `body` returns the Content-Type and
     the body of a response with status 429, in place of the problem document.
 
+    `policy` is the name of a policy to which the limits belong, by which a `redis_throttle.asyncio.Policies` finds other numbers. It stands
+    for the limits in the key, as `name` does.
+
     Preflights of browsers (OPTIONS with Origin and Access-Control-Request-Method) are not limited, unless `preflights` is true.
 
     `x_ratelimit` adds X-RateLimit fields, whose Reset is in `"seconds"` from now, or since the Unix epoch (`"unix"`).
@@ -64,12 +67,12 @@ class RateLimit:
                  retry_after: Duration | None = "1s", x_ratelimit: XRateLimit | None = None,
                  on_error: Callable[[Scope, Exception], object] | None = None, skip: Callable[[Scope], Now[bool]] | None = None,
                  ban: Duration | None = None, ban_after: str | None = None, body: Callable[[Scope, Result], Now[Body]] | None = None,
-                 preflights: bool = False) -> None:
+                 preflights: bool = False, policy: str | None = None) -> None:
         check_decider(limiter, asynchronous=True)
         self.app = app
         self.policy: Policy[Scope] = Policy(limiter, limits, name=name, key=key, ipv6=ipv6, trusted=trusted, keys=keys, cost=cost, outage=outage,
                                              overload=overload, mistake=mistake, retry_after=retry_after, x_ratelimit=x_ratelimit,
-                                             on_error=on_error, skip=skip, ban=ban, ban_after=ban_after, body=body, preflights=preflights)
+                                             on_error=on_error, skip=skip, ban=ban, ban_after=ban_after, body=body, preflights=preflights, policy=policy)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""

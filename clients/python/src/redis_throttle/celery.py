@@ -24,10 +24,11 @@ from typing import Any
 from celery import Task
 from celery.exceptions import Retry
 
+from ._layers.policies import HASH, Policies
 from ._limiter import Limiter
 from ._seam.duration import FOREVER, Duration, milliseconds, nanoseconds
 from ._seam.errors import MistakeError
-from ._seam.limit import Limit, Limits, as_limits
+from ._seam.limit import Limit, Limits, as_limits, policy
 from ._seam.result import LimitedError, Result
 from ._seam.undecided import Answer, Undecided
 from ._seam.verbs import Decider
@@ -56,6 +57,10 @@ class LimitedTask(Task):
     abstract = True
 
     throttle_limits: Limits = ()
+    throttle_policy: str | None = None
+    """The policy to which the limits belong, by which a hash changes them while workers run: see `redis_throttle.Policies`."""
+    throttle_policies: str | None = None
+    """The name of that hash, also in the app's settings: `throttle:policies`, if it is left out. A `throttle_limiter` reads its own."""
     throttle_limiter: Decider | None = None
     throttle_url: str | None = None
     throttle_commands: Commands | None = None
@@ -121,6 +126,9 @@ class LimitedTask(Task):
             if not url:
                 raise MistakeError("a limited task needs a throttle_url, of its own or in the app's settings")
             self._throttle = Limiter.from_url(url, commands=commands or "auto", poll=poll)
+            if any(limit.policy_name for limit in self._limits()):
+                hash = self.throttle_policies or self.app.conf.get("throttle_policies") or HASH
+                self._throttle = Limiter(Policies(self._throttle, name=hash))
         return self._throttle
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -163,10 +171,14 @@ class LimitedTask(Task):
         return super().__call__(*args, **kwargs)
 
     def _ask_about(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Limit, ...], str, int]:
-        limits = as_limits(self.throttle_limits, "throttle_limits")
+        limits = self._limits()
         if not limits:
             raise MistakeError(f"the task {self.name} is limited, and has no throttle_limits, such as rate(10, '1s')")
         return limits, self.throttle_key(*args, **kwargs), self.throttle_cost(*args, **kwargs)
+
+    def _limits(self) -> tuple[Limit, ...]:
+        limits = as_limits(self.throttle_limits, "throttle_limits")
+        return policy(self.throttle_policy, *limits) if self.throttle_policy and limits else limits
 
     def _reserves(self, limits: tuple[Limit, ...]) -> bool:
         return self.throttle_wait is None and self.throttle_reserve is not None and all(limit.kind == "RATE" for limit in limits)

@@ -15,6 +15,8 @@ nobody through.
 - `COMMANDS` and `POLL`: what the server is sent, `"auto"`, `"module"` or `"functions"`, and for calls of `limiter()` that wait where there
   is no module, the longest pause between two questions (`"200ms"`). See `redis_throttle.Remote`.
 - `LIMITER`, in place of these: a `Limiter` or another decider, or the path of one, such as `"shop.limits.limiter"`.
+- `POLICIES`: True, or the name of a hash, which changes the limits while the program runs: the policy of a throttle is its scope, or its
+  attribute `policy`. A `LIMITER` has a `redis_throttle.Policies` of its own.
 - `OUTAGE`, `OVERLOAD`, `MISTAKE`: what becomes of a request that could not be decided: `"allow"`, `"deny"` (status 503 with Retry-After) or
   `"raise"`. By default it is allowed in an outage, denied in an overload, and the error of a mistake is raised.
 - `TRUSTED` and `IPV6`: your proxies, and the length of the prefix by which IPv6 addresses count. See `redis_throttle.client_address`.
@@ -38,8 +40,9 @@ from django.utils.module_loading import import_string
 from rest_framework import exceptions, throttling
 from rest_framework.settings import api_settings
 
+from ._layers.policies import HASH, Policies
 from ._limiter import Limiter
-from ._seam.limit import Limit, parse_limits, window
+from ._seam.limit import Limit, parse_limits, policy, window
 from ._seam.result import Result
 from ._seam.undecided import DEFAULTS, Undecided
 from ._server.doors import check
@@ -47,7 +50,7 @@ from ._web.address import client_address, networks
 from ._web.fields import header_fields
 from ._web.http import check_decider
 
-_OPTIONS = ("URL", "TIMEOUT", "OPTIONS", "COMMANDS", "POLL", "LIMITER", "OUTAGE", "OVERLOAD", "MISTAKE", "TRUSTED", "IPV6")
+_OPTIONS = ("URL", "TIMEOUT", "OPTIONS", "COMMANDS", "POLL", "LIMITER", "POLICIES", "OUTAGE", "OVERLOAD", "MISTAKE", "TRUSTED", "IPV6")
 _undecided: dict[tuple[Any, ...], Undecided] = {}
 
 
@@ -71,6 +74,8 @@ def _checked() -> Undecided:
     for option in setting:
         if option not in _OPTIONS:
             raise ImproperlyConfigured(f"REDIS_THROTTLE: {option!r} is none of {', '.join(_OPTIONS)}")
+    if not isinstance(setting.get("POLICIES", False), (bool, str)):
+        raise ImproperlyConfigured(f"REDIS_THROTTLE: POLICIES must be True, or the name of a hash, not {setting['POLICIES']!r}")
     answers = (setting.get("OUTAGE", DEFAULTS["outage"]), setting.get("OVERLOAD", DEFAULTS["overload"]), setting.get("MISTAKE", DEFAULTS["mistake"]))
     try:
         networks(setting.get("TRUSTED", ()))
@@ -90,8 +95,10 @@ def limiter() -> Limiter:
     if (given is None) == ("URL" not in setting):
         raise ImproperlyConfigured('REDIS_THROTTLE must name the server, {"URL": "redis://127.0.0.1:6379"}, or have a LIMITER, and not both')
     if given is None:
-        return Limiter.from_url(setting["URL"], timeout=setting.get("TIMEOUT", "200ms"), commands=setting.get("COMMANDS", "auto"),
+        made = Limiter.from_url(setting["URL"], timeout=setting.get("TIMEOUT", "200ms"), commands=setting.get("COMMANDS", "auto"),
                                 poll=setting.get("POLL"), options=setting.get("OPTIONS"))
+        policies = setting.get("POLICIES", False)
+        return Limiter(Policies(made, name=policies if isinstance(policies, str) else HASH)) if policies else made
     found = import_string(given) if isinstance(given, str) else given
     try:
         check_decider(found, asynchronous=False)
@@ -105,6 +112,8 @@ class SimpleRateThrottle(throttling.SimpleRateThrottle):
 
     num_requests: int | None
     duration: int | None
+    policy: str | None = None
+    """The policy to which the limits belong: the scope, where `POLICIES` is set, unless another one is named here."""
     limits: tuple[Limit, ...] | None = None
     _parsed: tuple[int | None, int | None] = None, None
     _wait: float | None = None
@@ -125,6 +134,11 @@ class SimpleRateThrottle(throttling.SimpleRateThrottle):
         return count, seconds
 
     def _asked(self) -> tuple[Limit, ...]:
+        """Return the limits, with their policy."""
+        name = self.policy or (getattr(self, "scope", None) if _setting().get("POLICIES") else None)
+        return policy(name, *self._said()) if name else self._said()
+
+    def _said(self) -> tuple[Limit, ...]:
         """Return the limits. A class may say them by `num_requests` and `duration`, or by a `parse_rate` of its own, as the framework's do."""
         count, seconds = getattr(self, "num_requests", None), getattr(self, "duration", None)
         if self.limits is not None and (count, seconds) == self._parsed:
@@ -173,7 +187,8 @@ class SimpleRateThrottle(throttling.SimpleRateThrottle):
             return
         scope = getattr(self, "scope", None) or ""
         if isinstance(scope, str) and scope and scope.isascii() and scope.isprintable():
-            limits = tuple(limit if limit.name else limit.replace(name=scope if len(limits) == 1 else f"{scope}-{n}") for n, limit in enumerate(limits, 1))
+            names = [scope] if len(limits) == 1 else [f"{scope}-{n}" for n in range(1, len(limits) + 1)]
+            limits = tuple(limit if limit.name or limit.policy_name else limit.replace(name=name) for limit, name in zip(limits, names, strict=True))
         # Retry-After is the framework's, which takes the longest of its throttles.
         for name, value in header_fields((limits,), result):
             if name != "Retry-After":

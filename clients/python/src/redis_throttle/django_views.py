@@ -52,13 +52,13 @@ class RateLimit:
                  on_error: Callable[[HttpRequest, Exception], object] | None = None, skip: Callable[[HttpRequest], Now[bool]] | None = None,
                  ban: Duration | None = None, ban_after: str | None = None,
                  body: Callable[[HttpRequest, Result], Now[Body]] | None = None,
-                 preflights: bool = False) -> None:
+                 preflights: bool = False, policy: str | None = None) -> None:
         self._asynchronous = inspect.iscoroutinefunction(getattr(limiter, "decide", None))
         check_decider(limiter, asynchronous=self._asynchronous)
-        default = key_of_route(limits, key, keys, name=name, ipv6=ipv6, trusted=trusted, route=_route, peer=_peer)
+        default = key_of_route(limits, key, keys, name=name, ipv6=ipv6, trusted=trusted, policy=policy, route=_route, peer=_peer)
         self._policy: Policy[HttpRequest] = Policy(limiter, limits, key=key or default, keys=keys, cost=cost, outage=outage, overload=overload,
                                                    mistake=mistake, retry_after=retry_after, x_ratelimit=x_ratelimit, on_error=on_error, skip=skip,
-                                                   ban=ban, ban_after=ban_after, body=body, preflights=preflights)
+                                                   ban=ban, ban_after=ban_after, body=body, preflights=preflights, policy=policy)
 
     def __call__(self, view: View) -> View:
         """Return the view with its limits."""

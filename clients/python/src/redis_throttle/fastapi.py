@@ -42,13 +42,13 @@ class RateLimit:
                  outage: Answer = DEFAULTS["outage"], overload: Answer = DEFAULTS["overload"], mistake: Answer = DEFAULTS["mistake"],
                  retry_after: Duration | None = "1s", x_ratelimit: XRateLimit | None = None,
                  on_error: Callable[[Request, Exception], object] | None = None, skip: Callable[[Request], Now[bool]] | None = None,
-                 ban: Duration | None = None, ban_after: str | None = None, preflights: bool = False) -> None:
+                 ban: Duration | None = None, ban_after: str | None = None, preflights: bool = False, policy: str | None = None) -> None:
         check_decider(limiter, asynchronous=True)
-        default = key_of_route(limits, key, keys, name=name, ipv6=ipv6, trusted=trusted, route=_route, peer=lambda request: request.scope)
+        default = key_of_route(limits, key, keys, name=name, ipv6=ipv6, trusted=trusted, policy=policy, route=_route, peer=lambda request: request.scope)
         key = key or default
         self._policy: Policy[Request] = Policy(limiter, limits, key=key, keys=keys, cost=cost, outage=outage, overload=overload, mistake=mistake,
                                                retry_after=retry_after, x_ratelimit=x_ratelimit, on_error=on_error, skip=skip, ban=ban, ban_after=ban_after,
-                                               preflights=preflights)
+                                               preflights=preflights, policy=policy)
 
     async def __call__(self, request: Request, response: Response) -> None:
         """Decide a request."""

@@ -32,11 +32,12 @@ from limits.limits import GRANULARITIES, RateLimitItem
 from limits.util import WindowStats
 
 from ._layers.guard import AsyncGuard, Guard
+from ._layers.policies import AsyncPolicies, Policies
 from ._limiter import Limiter
 from ._seam.call import Call, one
 from ._seam.duration import Duration
 from ._seam.errors import ThrottleError, translate
-from ._seam.limit import Limit, fixed, rate, window
+from ._seam.limit import Limit, check_name, fixed, policy, rate, window
 from ._seam.result import Result
 from ._server.connect import SCHEMES
 from ._server.doors import Commands
@@ -65,21 +66,33 @@ def _item(key: str) -> tuple[int, int]:
 _window = functools.lru_cache(window)
 _fixed = functools.lru_cache(fixed)
 _rate = functools.lru_cache(rate)
+_policy = functools.lru_cache(policy)
 
 
-def _first(key: str, expiry: int) -> Limit:
-    """Return the fixed window of a key. A key that does not say its amount is only counted."""
+def _amount(key: str, expiry: int) -> int:
+    """Return the amount that a key says; very many of one that does not say it."""
     try:
         amount, period = _item(key)
     except ValueError:
-        amount, period = _MANY, expiry
-    return _fixed(amount if period == expiry else _MANY, _seconds(expiry), first=True)
+        return _MANY
+    return amount if period == expiry else _MANY
 
 
 class _Shared:
     """What the storages for threads and for asyncio share: calls, and what their results mean to `limits`."""
 
     key_prefix: str
+    _policy: str | None = None
+
+    def _named(self, limit: Limit) -> tuple[Limit, ...]:
+        return _policy(self._policy, limit) if self._policy else (limit,)
+
+    @staticmethod
+    def _used(result: Result, amount: int) -> int:
+        """Return how much is used of an amount, which a policy may have changed: so much that as much is left as there is."""
+        if not result.policies or amount == _MANY:
+            return result.limit - result.remaining
+        return 0 if result.by == "none" else amount - min(result.remaining, amount)
 
     def _key(self, key: str) -> str:
         return f"{self.key_prefix}:{key}"
@@ -90,37 +103,37 @@ class _Shared:
         return re.sub(r"[\\*?\[\]]", r"\\\g<0>", self.key_prefix) + ":*"
 
     def _incr(self, key: str, expiry: int, amount: int) -> Call:
-        return one("limit", self._key(key), (_first(key, expiry),), cost=amount)
+        return one("limit", self._key(key), self._named(_fixed(_amount(key, expiry), _seconds(expiry), first=True)), cost=amount)
 
-    @staticmethod
-    def _counted(result: Result, amount: int) -> int:
+    def _counted(self, result: Result, key: str, expiry: int, amount: int) -> int:
         # A counter would have gone beyond the limit here. This one has not, so hits that are denied cost nothing.
-        return result.limit - result.remaining + (amount if result.limited else 0)
+        return self._used(result, _amount(key, expiry)) + (amount if result.limited else 0)
 
     def _look(self, key: str) -> Call:
         amount, period = _item(key)
-        return one("peek", self._key(key), (_fixed(amount, _seconds(period), first=True),))
+        return one("peek", self._key(key), self._named(_fixed(amount, _seconds(period), first=True)))
+
+    def _looked(self, result: Result, key: str) -> int:
+        return self._used(result, _item(key)[0])
 
     @staticmethod
     def _resets(result: Result) -> float:
         return time.time() + result.reset_after.total_seconds()
 
     def _acquire(self, key: str, limit: int, expiry: int, amount: int) -> Call:
-        return one("limit", self._key(key), (_window(limit, _seconds(expiry)),), cost=amount)
+        return one("limit", self._key(key), self._named(_window(limit, _seconds(expiry))), cost=amount)
 
     def _moving(self, key: str, limit: int, expiry: int) -> Call:
-        return one("peek", self._key(key), (_window(limit, _seconds(expiry)),))
+        return one("peek", self._key(key), self._named(_window(limit, _seconds(expiry))))
 
-    @staticmethod
-    def _began(result: Result, expiry: int) -> tuple[float, int]:
-        now, used = time.time(), result.limit - result.remaining
+    def _began(self, result: Result, limit: int, expiry: int) -> tuple[float, int]:
+        now, used = time.time(), self._used(result, limit)
         return (now + result.next_after.total_seconds() - expiry if used else now), used
 
-    @staticmethod
-    def _only_current(result: Result, expiry: int) -> tuple[int, float, int, float]:
+    def _only_current(self, result: Result, key: str, expiry: int) -> tuple[int, float, int, float]:
         # The window is exact: there is no previous one to be weighed, and the next unit comes back when the oldest leaves.
         # `limits` takes it modulo the period, so that a whole period would mean now.
-        return 0, 0.0, result.limit - result.remaining, min(result.next_after.total_seconds(), expiry - 0.001)
+        return 0, 0.0, self._used(result, _amount(key, expiry)), min(result.next_after.total_seconds(), expiry - 0.001)
 
 
 @contextlib.contextmanager
@@ -153,13 +166,20 @@ class ThrottleStorage(_Shared, limits.storage.Storage, limits.storage.MovingWind
     `limits.storage.RedisStorage`, and `timeout` is how long the server may take to answer. `commands` is what it is sent (`"auto"`, `"module"` or
     `"functions"`), and `poll` is for calls of `limiter` that wait where there is no module. The other options are the client library's.
     `limiter` decides: another one may take its place.
+
+    With `policy`, all limits of the storage belong to a policy of this name, and a hash changes them while the program runs, for everybody or
+    for some keys: see `redis_throttle.Policies`. What the library says of its limits, as in X-RateLimit-Limit, stays what the code says.
     """
 
     STORAGE_SCHEME: list[str] | None = _schemes("")
 
     def __init__(self, uri: str | None = None, wrap_exceptions: bool = False, *, key_prefix: str = PREFIX, connection_pool: Any = None,
-                 timeout: Duration = "200ms", commands: Commands = "auto", poll: Duration | None = None, **options: object) -> None:
+                 timeout: Duration = "200ms", commands: Commands = "auto", poll: Duration | None = None, policy: str | None = None,
+                 **options: object) -> None:
         super().__init__(uri, wrap_exceptions=wrap_exceptions)
+        if policy is not None:
+            check_name(policy)
+        self._policy = policy
         self.key_prefix: str = key_prefix
         uri = uri or "throttle+redis://127.0.0.1:6379"
         if connection_pool is None:
@@ -167,7 +187,7 @@ class ThrottleStorage(_Shared, limits.storage.Storage, limits.storage.MovingWind
         else:
             remote = Remote(_client_on(connection_pool, uri, False, options), timeout=timeout, commands=commands, poll=poll)
         self._client: Any = remote.client
-        self.limiter: Limiter = Limiter(Guard(remote))
+        self.limiter: Limiter = Limiter(Policies(Guard(remote)) if policy else Guard(remote))
 
     @property
     def base_exceptions(self) -> type[Exception]:
@@ -176,12 +196,11 @@ class ThrottleStorage(_Shared, limits.storage.Storage, limits.storage.MovingWind
 
     def incr(self, key: str, expiry: int, amount: int = 1) -> int:
         """Count a hit, unless it is denied. Return what the counter would be."""
-        return self._counted(self.limiter.decide(self._incr(key, expiry, amount)), amount)
+        return self._counted(self.limiter.decide(self._incr(key, expiry, amount)), key, expiry, amount)
 
     def get(self, key: str) -> int:
         """Return the hits in the fixed window of a key."""
-        result = self.limiter.decide(self._look(key))
-        return result.limit - result.remaining
+        return self._looked(self.limiter.decide(self._look(key)), key)
 
     def get_expiry(self, key: str) -> float:
         """Return when the fixed window of a key ends, in seconds since the Unix epoch."""
@@ -193,7 +212,7 @@ class ThrottleStorage(_Shared, limits.storage.Storage, limits.storage.MovingWind
 
     def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:
         """Return when the window begins, by its oldest entry, and the number of entries."""
-        return self._began(self.limiter.decide(self._moving(key, limit, expiry)), expiry)
+        return self._began(self.limiter.decide(self._moving(key, limit, expiry)), limit, expiry)
 
     def acquire_sliding_window_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
         """Take entries of a window that slides exactly."""
@@ -201,7 +220,7 @@ class ThrottleStorage(_Shared, limits.storage.Storage, limits.storage.MovingWind
 
     def get_sliding_window(self, key: str, expiry: int) -> tuple[int, float, int, float]:
         """Return nothing of a previous window, the entries of this one, and when the oldest leaves it."""
-        return self._only_current(self.limiter.decide(self._moving(key, _MANY, expiry)), expiry)
+        return self._only_current(self.limiter.decide(self._moving(key, _MANY, expiry)), key, expiry)
 
     def clear_sliding_window(self, key: str, expiry: int) -> None:
         """Forget a key."""
@@ -232,8 +251,12 @@ class AsyncThrottleStorage(_Shared, limits.aio.storage.Storage, limits.aio.stora
     STORAGE_SCHEME: list[str] | None = _schemes("async+")
 
     def __init__(self, uri: str | None = None, wrap_exceptions: bool = False, *, key_prefix: str = PREFIX, connection_pool: Any = None,
-                 timeout: Duration = "200ms", commands: Commands = "auto", poll: Duration | None = None, **options: object) -> None:
+                 timeout: Duration = "200ms", commands: Commands = "auto", poll: Duration | None = None, policy: str | None = None,
+                 **options: object) -> None:
         super().__init__(uri, wrap_exceptions=wrap_exceptions)
+        if policy is not None:
+            check_name(policy)
+        self._policy = policy
         options.pop("implementation", None)
         self.key_prefix: str = key_prefix
         uri = uri or "async+throttle+redis://127.0.0.1:6379"
@@ -242,7 +265,7 @@ class AsyncThrottleStorage(_Shared, limits.aio.storage.Storage, limits.aio.stora
         else:
             remote = AsyncRemote(_client_on(connection_pool, uri, True, options), timeout=timeout, commands=commands, poll=poll)
         self._client: Any = remote.client
-        self.limiter: AsyncLimiter = AsyncLimiter(AsyncGuard(remote))
+        self.limiter: AsyncLimiter = AsyncLimiter(AsyncPolicies(AsyncGuard(remote)) if policy else AsyncGuard(remote))
 
     @property
     def base_exceptions(self) -> type[Exception]:
@@ -251,12 +274,11 @@ class AsyncThrottleStorage(_Shared, limits.aio.storage.Storage, limits.aio.stora
 
     async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
         """Count a hit, unless it is denied. Return what the counter would be."""
-        return self._counted(await self.limiter.decide(self._incr(key, expiry, amount)), amount)
+        return self._counted(await self.limiter.decide(self._incr(key, expiry, amount)), key, expiry, amount)
 
     async def get(self, key: str) -> int:
         """Return the hits in the fixed window of a key."""
-        result = await self.limiter.decide(self._look(key))
-        return result.limit - result.remaining
+        return self._looked(await self.limiter.decide(self._look(key)), key)
 
     async def get_expiry(self, key: str) -> float:
         """Return when the fixed window of a key ends, in seconds since the Unix epoch."""
@@ -268,7 +290,7 @@ class AsyncThrottleStorage(_Shared, limits.aio.storage.Storage, limits.aio.stora
 
     async def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:
         """Return when the window begins, by its oldest entry, and the number of entries."""
-        return self._began(await self.limiter.decide(self._moving(key, limit, expiry)), expiry)
+        return self._began(await self.limiter.decide(self._moving(key, limit, expiry)), limit, expiry)
 
     async def acquire_sliding_window_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
         """Take entries of a window that slides exactly."""
@@ -276,7 +298,7 @@ class AsyncThrottleStorage(_Shared, limits.aio.storage.Storage, limits.aio.stora
 
     async def get_sliding_window(self, key: str, expiry: int) -> tuple[int, float, int, float]:
         """Return nothing of a previous window, the entries of this one, and when the oldest leaves it."""
-        return self._only_current(await self.limiter.decide(self._moving(key, _MANY, expiry)), expiry)
+        return self._only_current(await self.limiter.decide(self._moving(key, _MANY, expiry)), key, expiry)
 
     async def clear_sliding_window(self, key: str, expiry: int) -> None:
         """Forget a key."""
@@ -304,7 +326,7 @@ class AsyncThrottleStorage(_Shared, limits.aio.storage.Storage, limits.aio.stora
 
 
 def _bucket(storage: _Shared, verb: str, item: RateLimitItem, identifiers: tuple[str, ...], cost: int) -> Call:
-    return one(verb, storage._key(item.key_for(*identifiers)), (_rate(item.amount, _seconds(item.get_expiry())),), cost=cost)
+    return one(verb, storage._key(item.key_for(*identifiers)), storage._named(_rate(item.amount, _seconds(item.get_expiry()))), cost=cost)
 
 
 def _stats(item: RateLimitItem, result: Result) -> WindowStats:

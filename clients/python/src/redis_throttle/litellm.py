@@ -23,11 +23,12 @@ from litellm.integrations.custom_logger import CustomLogger
 from ._seam.call import many
 from ._seam.duration import Duration, nanoseconds
 from ._seam.errors import OutageError, OverloadError
-from ._seam.limit import Limit, Slots
+from ._seam.limit import Limit, Limits, Slots, as_limits, parse_limits
+from ._seam.result import Result, in_force
 from ._seam.undecided import DEFAULTS, Answer, Undecided, log
 from ._web.fields import retry_after_fields
 from ._web.http import check_decider
-from .asyncio import Decider, Limiter
+from .asyncio import Decider, Limiter, Policies
 
 _FIELD = "throttle"
 _MOST = 2**62
@@ -55,6 +56,16 @@ def _part(whole: Any, name: str) -> Any:
     return whole.get(name) if isinstance(whole, Mapping) else getattr(whole, name, None)
 
 
+def _one(name: str, limits: Limits | None) -> Limit | None:
+    """Return the one limit that there is, or that policy() has named."""
+    if limits is None:
+        return None
+    if not isinstance(limits, Limit) and not (isinstance(limits, tuple) and len(limits) == 1):
+        raise TypeError(f"{name} must be one limit, such as rate(60, '1m'), not {limits!r}")
+    [limit] = as_limits(limits, name)
+    return limit
+
+
 class ThrottleHook(CustomLogger):
     """The hook. Give it to the proxy as a callback.
 
@@ -62,13 +73,16 @@ class ThrottleHook(CustomLogger):
     `ttl` is after which time the slot of a process that has died is free: longer than the longest response, since a stream does
     not renew it. `default_max_tokens` is the estimate of a response whose request has no `max_tokens`. A limit of 0 lets nobody through.
 
+    Limits with a policy, `requests=policy("llm-requests", rate(60, "1m"))`, are changed by the hash of `redis_throttle.asyncio.Policies` while
+    the proxy runs. A request is settled by the limits by which it was admitted.
+
     `limiter` is a `redis_throttle.asyncio.Limiter` or another decider of asyncio, in place of the url.
 
     `outage`, `overload` and `mistake` say what becomes of a request that could not be decided: `"allow"`, `"deny"` (status 503) or
     `"raise"`. By default it is allowed in an outage, denied in an overload, and the error of a mistake is raised.
     """
 
-    def __init__(self, url: str = "redis://127.0.0.1:6379", *, requests: Limit | None = None, tokens: Limit | None = None,
+    def __init__(self, url: str = "redis://127.0.0.1:6379", *, requests: Limits | None = None, tokens: Limits | None = None,
                  slots: int | None = None, ttl: Duration = "10m", by: Callable[[Any, dict[str, Any]], str] = by_api_key,
                  default_max_tokens: int = 1000, outage: Answer = DEFAULTS["outage"], overload: Answer = DEFAULTS["overload"],
                  mistake: Answer = DEFAULTS["mistake"], prefix: str = "llm", limiter: Decider | None = None) -> None:
@@ -77,16 +91,18 @@ class ThrottleHook(CustomLogger):
             raise ValueError("give at least one of requests, tokens and slots")
         if slots is not None and (isinstance(slots, bool) or not isinstance(slots, int) or slots < 0):
             raise ValueError(f"slots must be how many requests run at a time, not {slots!r}")
-        for name, limit in (("requests", requests), ("tokens", tokens)):
-            if limit is not None and not isinstance(limit, Limit):
-                raise TypeError(f"{name} must be one limit, such as rate(60, '1m'), not {limit!r}")
+        requests, tokens = _one("requests", requests), _one("tokens", tokens)
         nanoseconds(ttl, "ttl")  # raises if it is wrong
         self._undecided = Undecided(outage, overload, mistake)
         if tokens is not None and slots is None:
             slots = 2**63 - 1  # the lease is what says that an admission is not settled yet
         if limiter is not None:
             check_decider(limiter, asynchronous=True)
-        self.limiter: Limiter = limiter if isinstance(limiter, Limiter) else Limiter.from_url(url) if limiter is None else Limiter(limiter)
+        if limiter is None:
+            limiter = Limiter.from_url(url)
+            if any(limit is not None and limit.policy_name for limit in (requests, tokens)):
+                limiter = Policies(limiter)
+        self.limiter: Limiter = limiter if isinstance(limiter, Limiter) else Limiter(limiter)
         self.requests: Limit | None = requests
         self.tokens: Limit | None = tokens
         self.slots: int | None = slots
@@ -127,7 +143,7 @@ class ThrottleHook(CustomLogger):
             admission: dict[str, Any] = {"tag": tag, "id": uuid.uuid4().hex, "estimate": self.estimate(data) if self.tokens else 0}
             keys = self._keys(admission, None)
             # Whether a shadow was charged says only its own result.
-            each = self.tokens is not None and self.tokens.shadow
+            each = self.tokens is not None and (self.tokens.shadow or bool(self.tokens.policy_name))
             result = await self.limiter.decide(many("limit", keys, id=admission["id"] if self.slots is not None else "", each=each))
         except HTTPException:
             raise
@@ -143,11 +159,19 @@ class ThrottleHook(CustomLogger):
             what = result.key.rpartition(":")[2]
             raise HTTPException(429, f"the limit of {what} is reached", dict(retry_after_fields(result.retry_after)))
         if self.slots is not None:
-            admission["charged"] = not any(one.limited and one.key == f"{tag}:tokens" for one in result.each)
+            if self.tokens is not None:
+                self._note(admission, keys, result)
             for name in ("metadata", "litellm_metadata"):
                 if name == "metadata" or name in data:
                     data[name] = {**(data.get(name) or {}), _FIELD: admission}
         return data
+
+    def _note(self, admission: dict[str, Any], keys: dict[str, Any], result: Result) -> None:
+        """Note the limits of tokens that were charged, as text: a policy may say others by the end. A shadow that was exceeded was not."""
+        at = list(keys).index(f"{admission['tag']}:tokens")
+        limits = in_force([(limit,) if isinstance(limit, Limit) else () for limit in keys.values()], result)[at]
+        exceeded = {one.rule for one in result.each if one.limited and one.key_index == at}
+        admission["charged"] = " ".join(str(limit.replace(take=None, spare=0)) for rule, limit in enumerate(limits) if rule not in exceeded)
 
     async def async_log_success_event(self, kwargs: dict[str, Any], response_obj: Any, start_time: Any, end_time: Any) -> None:
         """Settle a request by the tokens of its response."""
@@ -180,8 +204,10 @@ class ThrottleHook(CustomLogger):
         keys: dict[str, Any] = {}
         if self.requests is not None and used is None:
             keys[f"{tag}:requests"] = self.requests
-        if self.tokens is not None and (used is None or admission["charged"]):
-            keys[f"{tag}:tokens"] = self.tokens.replace(take=admission["estimate"], used=used)
+        if self.tokens is not None and used is None:
+            keys[f"{tag}:tokens"] = self.tokens.replace(take=admission["estimate"])
+        elif admission.get("charged"):
+            keys[f"{tag}:tokens"] = [limit.replace(take=admission["estimate"], used=used) for limit in parse_limits(admission["charged"])]
         if self.slots is not None:
             keys[f"{tag}:slots"] = Slots(self.slots, self.ttl)
         return keys

@@ -20,11 +20,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from ._layers.engine import Engine
+from ._layers.policybook import Book, names_in
 from ._limiter import Limiter
 from ._seam.call import Call
 from ._seam.duration import Duration, nanoseconds
 from ._seam.errors import OutageError, ThrottleError
 from ._seam.result import Result
+from ._seam.undecided import log
 from .asyncio import Limiter as AsyncLimiter
 
 __all__ = ["AsyncFakeLimiter", "FakeLimiter", "ThrottleDev"]
@@ -39,7 +41,10 @@ class _Faking:
     def _begin(self) -> None:
         self.asked: list[Call] = []
         """The calls that were to be decided, in order: the last 10,000."""
+        self.policies: dict[str, str] = {}
+        """What the hash of policies says: `limiter.policies["api"] = "RATE 5/m"`. See `redis_throttle.Policies`."""
         self._engine = Engine()
+        self._book, self._read = Book("policies", lambda line: log.warning("%s", line)), dict[str, str]()
         self._mutex = threading.RLock()
         self._now = _ns(datetime(2000, 1, 1, tzinfo=UTC))
         self._fault: tuple[Exception, int | None, bool] | None = None
@@ -75,6 +80,20 @@ class _Faking:
         with self._mutex:
             self.asked.append(call)
             del self.asked[:-_ASKED]
+            names = names_in(call)
+            if names is None or not (self.policies or self._read):
+                return self._answered(call)
+            if self.policies != self._read:
+                self._read = dict(self.policies)
+                for _ in self._book.take(self._read):
+                    pass
+            plan = self._book.plan(call, names)
+            if plan is None or plan.call is None:
+                return self._answered(call) if plan is None or plan.passes is None else plan.passes
+            return Book.finish(plan, self._answered(plan.call))
+
+    def _answered(self, call: Call) -> Result:
+        with self._mutex:
             fault = self._fault
             if fault is None or fault[1] == 0:
                 return self._run(call)
@@ -135,7 +154,7 @@ class FakeLimiter(_Faking, Limiter):
         limiter.fail(times=2)    # an outage of two calls
 
     A call that waits moves the clock to when its turn has come, so that a test never sleeps. Leases renew themselves by the clock of the
-    machine. `asked` has the calls that it was asked.
+    machine. `asked` has the calls that it was asked, and `policies` changes limits that `policy` has named.
     """
 
     def __init__(self) -> None:

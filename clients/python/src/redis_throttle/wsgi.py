@@ -39,12 +39,12 @@ class RateLimit:
                  retry_after: Duration | None = "1s", x_ratelimit: XRateLimit | None = None,
                  on_error: Callable[[Environ, Exception], object] | None = None, skip: Callable[[Environ], bool] | None = None,
                  ban: Duration | None = None, ban_after: str | None = None, body: Callable[[Environ, Result], Body] | None = None,
-                 preflights: bool = False) -> None:
+                 preflights: bool = False, policy: str | None = None) -> None:
         check_decider(limiter, asynchronous=False)
         self.app = app
         self.policy: Policy[Environ] = Policy(limiter, limits, name=name, key=key, ipv6=ipv6, trusted=trusted, keys=keys, cost=cost, outage=outage,
                                              overload=overload, mistake=mistake, retry_after=retry_after, x_ratelimit=x_ratelimit,
-                                             on_error=on_error, skip=skip, ban=ban, ban_after=ban_after, body=body, preflights=preflights)
+                                             on_error=on_error, skip=skip, ban=ban, ban_after=ban_after, body=body, preflights=preflights, policy=policy)
 
     def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Serve a request."""

@@ -15,7 +15,8 @@ from typing import Any, Generic, Literal, TypeVar, Union, cast
 from .._seam.call import Call, many, one
 from .._seam.duration import Duration, nanoseconds
 from .._seam.duration import seconds as seconds_of
-from .._seam.limit import Limit, Limits, as_limits, denials
+from .._seam.limit import Limit, Limits, as_limits, check_name, denials, policy_of
+from .._seam.limit import policy as of_policy
 from .._seam.result import Result, in_force
 from .._seam.undecided import DEFAULTS, Answer, Undecided, log
 from .._seam.verbs import AsyncDecider, Decider
@@ -101,7 +102,8 @@ class Failures(Generic[Request]):
 
 
 def key_of_route(limits: Limits | Callable[[Request], Now[Limits]] | None, key: object, keys: object, *, name: str, ipv6: int,
-                 trusted: Iterable[str | Network], route: Callable[[Request], str], peer: Callable[[Request], Peer]) -> Callable[[Request], str] | None:
+                 trusted: Iterable[str | Network], policy: str | None, route: Callable[[Request], str], peer: Callable[[Request], Peer]
+                 ) -> Callable[[Request], str] | None:
     """Return the default key of a route, which has a state of its own unless it has a name; None if there is a key, or keys."""
     proxies = networks(trusted)
     client_address("127.0.0.1", ipv6=ipv6)  # raises if it is wrong
@@ -109,12 +111,17 @@ def key_of_route(limits: Limits | Callable[[Request], Now[Limits]] | None, key: 
         if name or proxies or ipv6 != 64:
             raise TypeError("name, ipv6 and trusted are for the default key: leave them out, or key and keys")
         return None
-    of_all = name or ("" if limits is None or callable(limits) else " ".join(limit.policy for limit in as_limits(limits)))
+    of_all = name or policy or ("" if limits is None or callable(limits) else _called(as_limits(limits)))
 
     def default(request: Request) -> str:
         return f"http:{'' if name else route(request) + ':'}{of_all}:{client_address(peer(request), ipv6=ipv6, trusted=proxies)}"
 
     return default
+
+
+def _called(limits: tuple[Limit, ...]) -> str:
+    """Return what stands for limits in a key: their policy, or else the limits themselves, without what a call takes of them."""
+    return policy_of(limits) or " ".join(limit.policy for limit in limits)
 
 
 _policies: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
@@ -145,8 +152,13 @@ class Policy(Generic[Request]):
         ban_after: str | None = None,
         body: Callable[[Request, Result], Now[Body]] | None = None,
         preflights: bool = False,
+        policy: str | None = None,
     ) -> None:
-        self._preflights = preflights
+        self._preflights, self._policy = preflights, policy
+        if policy is not None:
+            check_name(policy)
+            if keys is not None:
+                raise TypeError("policy is for limits: keys returns limits that were made by policy()")
         if (keys is None) == (limits is None):
             raise TypeError("give limits, with a key, or keys, which returns the limits of several keys")
         if key is client_address:
@@ -158,7 +170,7 @@ class Policy(Generic[Request]):
             if callable(limits):
                 self._limits = limits
             else:
-                self._fixed = as_limits(limits)
+                self._fixed = self._named(as_limits(limits))
                 if not self._fixed:
                     raise ValueError("limits: there must be at least one, such as rate(100, '1m')")
                 Policies(self._fixed).policy()  # raises if a header field cannot carry it
@@ -180,9 +192,12 @@ class Policy(Generic[Request]):
         self._ban, self._ban_after = ban, ban_after
         self._failures = Failures(outage, overload, mistake, retry_after, on_error)
         self._x: XRateLimit | None = x_ratelimit
-        self._default = name or " ".join(limit.policy for limit in self._fixed)
+        self._default = name or policy or _called(self._fixed)
         if self._fixed and key is None and not name:
             self._look_for_twins()
+
+    def _named(self, limits: tuple[Limit, ...]) -> tuple[Limit, ...]:
+        return of_policy(self._policy, *limits) if self._policy and limits else limits
 
     def _look_for_twins(self) -> None:
         try:
@@ -239,12 +254,11 @@ class Policy(Generic[Request]):
         limits = self._fixed
         if self._limits is not None:
             some = yield self._limits(request)
-            limits = as_limits(some) if some is not None else ()
+            limits = self._named(as_limits(some)) if some is not None else ()
         if not limits:
             return {}
         if name is None:
-            policy = self._default or " ".join(limit.policy for limit in limits)
-            name = f"http:{policy}:{client_address(cast(Peer, request), ipv6=self._ipv6, trusted=self._trusted)}"
+            name = f"http:{self._default or _called(limits)}:{client_address(cast(Peer, request), ipv6=self._ipv6, trusted=self._trusted)}"
         return {cast(str, name): limits}
 
     def _outcome(self, limits: Sequence[tuple[Limit, ...]], result: Result) -> Outcome:
