@@ -147,9 +147,9 @@ class Rule:
 
     def asked(self, code: tuple[Limit, ...]) -> Applied | None:
         """Return the limits in place of those of the code, with what the code says of them. None if it cannot be said of these."""
-        own = [_own(limit) for limit in code]
-        if all(one == _NOTHING for one in own) or not self.value.limits:
+        if not self.value.limits or all(limit.take is None and limit.used is None and not limit.spare and not limit.unit for limit in code):
             return self.applied
+        own = [(limit.take, limit.used, limit.spare, limit.unit) for limit in code]
         if len(own) != len(self.value.limits):
             if any(one != own[0] for one in own):
                 return None
@@ -157,13 +157,6 @@ class Rule:
         limits = [dataclasses.replace(limit, take=take, used=used, spare=spare, unit=unit)
                   for limit, (take, used, spare, unit) in zip(self.value.limits, own, strict=True)]
         return dataclasses.replace(self.applied, limits=tuple(limits))
-
-
-_NOTHING: tuple[int | None, int | None, int, str] = (None, None, 0, "")
-
-
-def _own(limit: Limit) -> tuple[int | None, int | None, int, str]:
-    return limit.take, limit.used, limit.spare, limit.unit
 
 
 _value = functools.lru_cache(1024)(parse_value)
@@ -178,6 +171,7 @@ class _OfName:
         self.whole: Rule | None = None
         self.exact: dict[str, Rule] = {}
         self.prefixes: dict[int, dict[str, Rule]] = {}
+        """By their length, the longest first."""
 
 
 class Rules:
