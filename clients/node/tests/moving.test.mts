@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import net from 'node:net'
 import { describe, test } from 'node:test'
-import { Limiter, OutageError, rate } from '@redis-throttle/client'
+import { Limiter, OutageError, rate, window } from '@redis-throttle/client'
 import { single } from './clients.mjs'
 import { Server, until } from './servers.mjs'
 
@@ -56,6 +56,38 @@ describe('an address that moves to another master', () => {
             }
             return (await next.do('EXISTS', 'k')) === 1
           }, 'calls go to the new master')
+        } finally {
+          await close()
+          way.close()
+        }
+      })
+    }
+  }
+})
+
+describe('a caller in line behind an address that moves', { concurrency: 3 }, () => {
+  for (const [name, open] of Object.entries(single)) {
+    for (const tells of [true, false]) {
+      test(`${name}: waits for a server that lives${tells ? ', and for no other' : ', also if its user may not ask which one it is'}`, async () => {
+        await using old = await Server.start()
+        await using next = await Server.start()
+        if (!tells) for (const one of [old, next]) await one.do('ACL', 'SETUSER', 'default', '-info')
+        const way = await moving(old.port)
+        const { client, close } = await open(way.port)
+        try {
+          const limiter = new Limiter(client, { logger, timeout: '5s', patience: '1s' })
+          const late = window(1, '1d')
+          const soon = window(1, '5s')
+          await limiter.limit('late', late)
+          await limiter.limit('soon', soon)
+          const hangs = limiter.wait('late', late).then(() => undefined, (error: unknown) => error)
+          assert.ok((await limiter.wait('soon', soon)).allowed, 'it is asked for a sign of life meanwhile')
+          if (!tells) return
+          await until(async () => (await old.info('throttle_waiting')) === 1, 'the other one is in line')
+          way.to(next.port)
+          old.pause()
+          const error = await hangs
+          assert.ok(error instanceof OutageError, String(error))
         } finally {
           await close()
           way.close()

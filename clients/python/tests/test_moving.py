@@ -9,13 +9,13 @@ import asyncio
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import redis
 
-from redis_throttle import Limiter, OutageError, fixed
+from redis_throttle import Limiter, OutageError, fixed, window
 from servers import PATIENCE, Server, await_true
 from test_doors import Ask
 
@@ -31,7 +31,8 @@ class Address:
         self.port = self.listener.getsockname()[1]
         self.sockets: list[socket.socket] = []
         self.connections = 0
-        threading.Thread(target=self._accept, daemon=True).start()
+        self.thread = threading.Thread(target=self._accept, daemon=True)
+        self.thread.start()
 
     def _accept(self) -> None:
         while True:
@@ -39,9 +40,14 @@ class Address:
                 here, _ = self.listener.accept()
             except OSError:
                 return
-            there = socket.create_connection(("127.0.0.1", self.target.port))
+            self.sockets.append(here)
+            try:
+                there = socket.create_connection(("127.0.0.1", self.target.port))
+            except OSError:
+                here.close()
+                continue
             self.connections += 1
-            self.sockets += [here, there]
+            self.sockets.append(there)
             for source, sink in ((here, there), (there, here)):
                 threading.Thread(target=self._pass_on, args=(source, sink), daemon=True).start()
 
@@ -54,6 +60,9 @@ class Address:
             sink.shutdown(socket.SHUT_WR)
 
     def stop(self) -> None:
+        with contextlib.suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)  # closing alone wakes nobody
+        self.thread.join(PATIENCE)
         self.listener.close()
         for one in self.sockets:
             one.close()
@@ -140,6 +149,60 @@ def test_a_call_that_waits_leaves_it_too(pair: Pair, address: Address, get: Ask)
         get(limiter.limit("k", DAY))
     assert get(limiter.wait("k", DAY, timeout="5s")).allowed
     get(limiter.close())
+
+
+def wait_aside(asynchronous: bool, url: str, key: str, limit: Any) -> Callable[[], Any]:
+    """Have a caller wait in a thread of its own. What is returned waits for its result, or its error."""
+    ended: list[Any] = []
+
+    def wait() -> None:
+        ask = Ask(asynchronous)
+        limiter = ask.limiter(url, timeout="5s", patience="1s")
+        try:
+            ended.append(ask(limiter.wait(key, limit)))
+        except Exception as error:
+            ended.append(error)
+        ask(limiter.close())
+        if ask.runner is not None:
+            ask.runner.close()
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+
+    def join() -> Any:
+        thread.join(PATIENCE)
+        assert ended, "it waits for ever"
+        return ended[0]
+
+    return join
+
+
+@pytest.mark.parametrize("rights", [["+@all"], ["+@all", "-info"]], ids=["it tells which it is", "it does not"])
+def test_a_caller_waits_for_a_master_that_lives_and_for_no_other(get: Ask, rights: list[str]) -> None:
+    """What answers at the address of a master that hangs is another one by now."""
+    old, new = Server(), Server()
+    for server in (old, new):
+        server.do("ACL", "SETUSER", "limits", "on", ">secret", "~*", *rights)
+    address = Address(old)
+    url = f"redis://limits:secret@127.0.0.1:{address.port}"
+    try:
+        with Limiter.from_url(url, timeout="5s") as limiter:
+            limiter.limit("soon", window(1, "5s"))
+            limiter.limit("late", window(1, "1d"))
+        gets = wait_aside(get.asynchronous, url, "soon", window(1, "5s"))
+        hangs = wait_aside(get.asynchronous, url, "late", window(1, "1d"))
+        await_true(lambda: int(old.client().info("throttle")["throttle_waiting"]) == 2, "the callers are in line")
+        assert gets().allowed, "it is asked for a sign of life meanwhile"
+        if "-info" not in rights:
+            address.target = new
+            old.pause()
+            error = hangs()
+            assert isinstance(error, OutageError), error
+    finally:
+        address.stop()
+        old.stop()
+        new.stop()
+    hangs()
 
 
 def test_a_client_of_ones_own_leaves_it_too(pair: Pair, address: Address) -> None:

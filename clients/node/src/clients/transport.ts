@@ -7,7 +7,7 @@
 // A call that waits has a connection of its own. On a shared one, everything behind it would wait, too.
 import type { Socket } from 'node:net'
 import { isOutage, isReply, MistakeError } from '../errors.js'
-import { pulse } from './pulse.js'
+import { pulse, runOf } from './pulse.js'
 import { within } from './within.js'
 
 /** A client of node-redis or ioredis: for one server, a pool, a cluster or Sentinel. */
@@ -120,10 +120,17 @@ export async function wait(
     })
     let reply: Promise<unknown> | undefined
     try {
+      const node = transport.node?.(key)
+      const run = await within(patience, signal, () => runAt(line))
+      const there = at
+      // A key that has moved to another node leads elsewhere by now, and its caller may wait where it was.
+      const who = async (left: AbortSignal) => (there || transport.node?.(key) === node ? await runThere(transport, key, there, left) : '')
       if (at?.asking) await within(patience, signal, () => line.send(['ASKING']))
       signal?.throwIfAborted()
       reply = line.send(words)
-      const value = await answered(transport, line, reply, key, patience, signal)
+      const sign = () =>
+        pulse({ socket: line.socket, run }, patience, who) ?? within(patience, undefined, (left) => transport.send(['TYPE', transport.prefix + key], key, left))
+      const value = await answered(reply, sign, patience, signal)
       reply = undefined
       return value
     } catch (error) {
@@ -133,6 +140,32 @@ export async function wait(
       if (reply) void leave(line, reply, patience, late)
       else line.close()
     }
+  }
+}
+
+/** Asks the server of a line which one it is. Not every user may ask. */
+async function runAt(line: Line): Promise<string> {
+  try {
+    return runOf(await line.send(['INFO', 'server']))
+  } catch (error) {
+    if (isReply(error)) return ''
+    throw error
+  }
+}
+
+/** Asks the server that the client would open a connection to now which one it is. */
+async function runThere(transport: Transport, key: string, at: Address | undefined, left: AbortSignal): Promise<string> {
+  const line = await transport.open(key, at)
+  const close = () => {
+    line.close()
+  }
+  try {
+    left.throwIfAborted()
+    left.addEventListener('abort', close, { once: true })
+    return await runAt(line)
+  } finally {
+    left.removeEventListener('abort', close)
+    close()
   }
 }
 
@@ -149,10 +182,8 @@ async function leave(line: Line, reply: Promise<unknown>, patience: number, late
 
 /** Returns a reply that may take long. Meanwhile another connection asks for a sign of life of the server; any reply is one. */
 async function answered(
-  transport: Transport,
-  line: Line,
   reply: Promise<unknown>,
-  key: string,
+  sign: () => Promise<unknown>,
   patience: number,
   signal: AbortSignal | undefined,
 ): Promise<unknown> {
@@ -172,8 +203,7 @@ async function answered(
       fail(signal?.reason)
     }
     const look = () => {
-      const asked = pulse(line.socket, patience) ?? within(patience, undefined, (left) => transport.send(['TYPE', transport.prefix + key], key, left))
-      asked.then(again, (error: unknown) => {
+      sign().then(again, (error: unknown) => {
         if (isReply(error)) again()
         else fail(error)
       })

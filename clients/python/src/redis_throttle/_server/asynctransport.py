@@ -14,7 +14,7 @@ from .._seam.call import Call
 from .._seam.errors import MistakeError, OverloadError, is_demoted, is_outage, library_error, translate
 from .doors import Alone, Commands, Doors, Question, Send, Steps, Words
 from .loops import close_client, drop_client, drop_pool
-from .pool import LONGEST, REDIRECTS, ROOM, Place, Pooled, Sign, asking, failed, is_asked, most_connections, moved_to, no_room
+from .pool import LONGEST, REDIRECTS, ROOM, WHO, Place, Pooled, Sign, asking, elsewhere, failed, is_asked, most_connections, moved_to, no_room, run_of
 
 _CONNECTS = 5
 """How often connecting is tried while this process is late."""
@@ -34,7 +34,7 @@ class AsyncTransport(Pooled):
         self._leaving: set[asyncio.Task[None]] = set()
         self._rooms: dict[str, asyncio.Semaphore] = {}
         self._signing = asyncio.Lock()
-        self._signs: dict[Place, Sign] = {}
+        self._signs: dict[tuple[Place, str], Sign] = {}
         self._queue: deque[tuple[list[str | bytes], asyncio.Future[Any]]] = deque()
         self._under_way = 0
 
@@ -304,13 +304,14 @@ class AsyncTransport(Pooled):
             cancelled = False
             try:
                 await connection.connect()
+                run = await self._run_at(connection)
                 if asking:
                     await connection.send_command("ASKING")
                     await asyncio.wait_for(connection.read_response(), self.patience)
                 await connection.send_command(*words)
                 reading = task = asyncio.ensure_future(connection.read_response())
                 while not (await asyncio.wait({task}, timeout=self.patience))[0]:
-                    await self._see_alive(connection, place)
+                    await self._see_alive(connection, place, options, run)
                 return task.result()
             except Exception as error:
                 there = moved_to(error)
@@ -391,16 +392,23 @@ class AsyncTransport(Pooled):
             drop_pool(self._own)
         drop_client(self.client)
 
-    async def _see_alive(self, waiting: Any, pool: Any) -> None:
+    async def _run_at(self, connection: Any) -> str:
+        """As that of `Transport`."""
+        await connection.send_command(*WHO)
+        return run_of(await asyncio.wait_for(self._answer_of(connection), self.patience))
+
+    async def _see_alive(self, waiting: Any, pool: Any, options: dict[str, Any], run: str) -> None:
         """As that of `Transport`."""
         place = _place_of(waiting)
         if place is None:
             return
         async with self._signing:
-            at, error = self._signs.get(place, (0.0, None))
+            at, error = self._signs.get((place, run), (0.0, None))
             if time.monotonic() - at > self.patience / 2:
                 error = await self._no_sign(pool, place)
-                self._signs[place] = time.monotonic(), error
+                if error is None and run:
+                    error = await self._not_there(pool, options, run)
+                self._signs[place, run] = time.monotonic(), error
         if error is not None:
             raise error
 
@@ -419,6 +427,19 @@ class AsyncTransport(Pooled):
         finally:
             await _disconnect(connection)
         return None
+
+    async def _not_there(self, pool: Any, options: dict[str, Any], run: str) -> Exception | None:
+        """As that of `Transport`."""
+        connection = pool.connection_class(**options)
+        there = ""
+        with contextlib.suppress(Exception):
+            try:
+                async with asyncio.timeout(self.patience):
+                    await connection.connect()
+                    there = await self._run_at(connection)
+            finally:
+                await _disconnect(connection)
+        return elsewhere() if there and there != run else None
 
 
 def _place_of(connection: Any) -> Place | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import inspect
+import re
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol
@@ -158,6 +159,21 @@ Place = str | tuple[str, int]
 
 Sign = tuple[float, Exception | None]
 """When a server was asked for a sign of life, and why there was none."""
+
+WHO = ("INFO", "server")
+"""Asks a server which one it is."""
+
+
+def run_of(reply: object) -> str:
+    """Return what tells a server from all others, and from itself before a restart, in its reply to WHO; nothing if a user may not ask."""
+    text = reply.decode(errors="replace") if isinstance(reply, bytes) else str(reply)
+    found = re.search(r"^run_id:(\w+)", text, re.MULTILINE)
+    return "" if found is None else found[1]
+
+
+def elsewhere() -> ConnectionError:
+    """Return the error of a call that waits at a server while another one answers at its address."""
+    return ConnectionError("another server answers at the address of the one where the call waits")
 
 
 def asking(options: Mapping[str, Any], place: Place, patience: float) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from .._seam.call import Call
 from .._seam.errors import MistakeError, is_demoted, is_outage, library_error, translate
 from .._seam.forked import begun_in_children
 from .doors import Alone, Commands, Send, Steps, Words
-from .pool import LONGEST, REDIRECTS, ROOM, Place, Pooled, Sign, asking, failed, is_asked, most_connections, moved_to, no_room
+from .pool import LONGEST, REDIRECTS, ROOM, WHO, Place, Pooled, Sign, asking, elsewhere, failed, is_asked, most_connections, moved_to, no_room, run_of
 
 
 class Waiting:
@@ -48,7 +48,7 @@ class Transport(Pooled):
         self._under_way = 0
         self._rooms: dict[str, threading.Semaphore] = {}
         self._signing = threading.Lock()
-        self._signs: dict[Place, Sign] = {}
+        self._signs: dict[tuple[Place, str], Sign] = {}
 
     @contextlib.contextmanager
     def _room(self, node: Any = None) -> Generator[None]:
@@ -292,12 +292,13 @@ class Transport(Pooled):
             connection: Any = pool.connection_class(**options)
             try:
                 connection.connect()
+                run = self._run_at(connection)
                 if asking:
                     connection.send_command("ASKING")
                     connection.read_response()
                 connection.send_command(*words)
                 while not connection.can_read(timeout=self.patience):
-                    self._see_alive(connection, pool)
+                    self._see_alive(connection, pool, options, run)
                 return connection.read_response()
             except Exception as error:
                 there = moved_to(error)
@@ -343,7 +344,12 @@ class Transport(Pooled):
         if self._own is not None:
             self._own.disconnect()
 
-    def _see_alive(self, waiting: Any, pool: Any) -> None:
+    def _run_at(self, connection: Any) -> str:
+        """Ask the server at the other end which one it is."""
+        connection.send_command(*WHO)
+        return run_of(self._answer_of(connection))
+
+    def _see_alive(self, waiting: Any, pool: Any, options: dict[str, Any], run: str) -> None:
         """Ask the server of a call that waits for a sign of life. Any reply is one. One call asks for all that wait there.
 
         The client's address may lead to a new master by now: its reply would say nothing about a server that hangs.
@@ -352,10 +358,12 @@ class Transport(Pooled):
         if place is None:
             return
         with self._signing:
-            at, error = self._signs.get(place, (0.0, None))
+            at, error = self._signs.get((place, run), (0.0, None))
             if time.monotonic() - at > self.patience / 2:
                 error = self._no_sign(pool, place)
-                self._signs[place] = time.monotonic(), error
+                if error is None and run:
+                    error = self._not_there(pool, options, run)
+                self._signs[place, run] = time.monotonic(), error
         if error is not None:
             raise error
 
@@ -372,6 +380,18 @@ class Transport(Pooled):
         finally:
             connection.disconnect()
         return None
+
+    def _not_there(self, pool: Any, options: dict[str, Any], run: str) -> Exception | None:
+        """Return an error if another server answers by now where a call waits, such as behind a balancer. It tells only who logs in."""
+        connection = pool.connection_class(**{**options, "socket_timeout": self.patience})
+        there = ""
+        with contextlib.suppress(Exception):
+            try:
+                connection.connect()
+                there = self._run_at(connection)
+            finally:
+                connection.disconnect()
+        return elsewhere() if there and there != run else None
 
 
 def _place_of(connection: Any) -> Place | None:

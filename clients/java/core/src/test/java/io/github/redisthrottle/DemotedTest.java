@@ -5,9 +5,14 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.github.redisthrottle.testing.Clients;
 import io.github.redisthrottle.testing.Server;
+import io.github.redisthrottle.testing.Slow;
+import java.io.IOException;
 import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.EnumSource;
 import redis.clients.jedis.Jedis;
 
@@ -34,6 +39,34 @@ class DemotedTest {
   private static long others(Jedis jedis) {
     String own = "id=" + jedis.clientId() + " ";
     return jedis.clientList().lines().filter(line -> !line.contains(own) && line.contains("flags=N")).count();
+  }
+
+  /** What answers at the address of a master that hangs is another one by now. Not every user may ask a server which one it is. */
+  @ParameterizedTest
+  @CsvSource({"LETTUCE,true", "LETTUCE,false", "JEDIS,true", "JEDIS,false"})
+  void aCallerWaitsForAMasterThatLivesAndForNoOther(Clients client, boolean tells) throws IOException {
+    Limit soon = Limit.window(1, Duration.ofSeconds(5));
+    Limit late = Limit.window(1, Duration.ofDays(1));
+    try (Server old = Server.start();
+        Server next = Server.start();
+        Slow address = new Slow(old, 0);
+        Limiter limiter = Limiter.over(Remote.over(client.patient(address.port()), Commands.AUTO, Duration.ofSeconds(1)));
+        Jedis jedis = old.client()) {
+      limiter.limit("soon", soon);
+      limiter.limit("late", late);
+      if (!tells) {
+        jedis.aclSetUser("default", "-info");
+      }
+      CompletableFuture<Result.Allowed> hangs = limiter.async().waitFor("late", late).toCompletableFuture();
+      assertTrue(limiter.waitFor("soon", soon).allowed(), "it is asked for a sign of life meanwhile");
+      if (tells) {
+        address.leadTo(next);
+        old.pause();
+        Server.await("the wait ends", hangs::isDone);
+        Throwable error = Errors.unwrapped(assertThrows(CompletionException.class, hangs::join));
+        assertTrue(error instanceof OutageException, String.valueOf(error));
+      }
+    }
   }
 
   @Test

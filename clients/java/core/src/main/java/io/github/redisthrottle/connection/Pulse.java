@@ -9,13 +9,17 @@ import java.net.Socket;
 import java.net.SocketTimeoutException;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 import java.util.function.Supplier;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import javax.net.ssl.SSLException;
 import javax.net.ssl.SSLSocket;
 import javax.net.ssl.SSLSocketFactory;
@@ -27,7 +31,11 @@ import javax.net.ssl.SSLSocketFactory;
 public final class Pulse {
   private static final long SILENCE_NS = TimeUnit.SECONDS.toNanos(1);
   private static final byte[] PING = "PING\r\n".getBytes(StandardCharsets.US_ASCII);
-  private static final Map<Place, Asked> ASKED = new ConcurrentHashMap<>();
+  private static final Pattern RUN = Pattern.compile("(?m)^run_id:(\\w+)");
+  private static final Map<Question, Asked> ASKED = new ConcurrentHashMap<>();
+
+  /** Asks a server which one it is, see {@link #run}. */
+  public static final Command WHO = new Command(List.of("INFO", "server"), null);
 
   private Pulse() {}
 
@@ -38,6 +46,9 @@ public final class Pulse {
    * @param tls whether it speaks TLS
    */
   public record Place(InetSocketAddress address, boolean tls) {}
+
+  /** Whether the server at a place lives, or, with a run, whether it is that one. */
+  private record Question(Place place, String run) {}
 
   /** A question, and when it was asked. */
   private static final class Asked {
@@ -61,14 +72,29 @@ public final class Pulse {
    * @param patience how long connecting and an answer may take: 1 ms or more
    */
   public static CompletableFuture<Boolean> of(Place place, Duration patience) {
+    return ask(
+        new Question(place, ""),
+        patience,
+        alive -> {
+          Thread thread = new Thread(() -> alive.complete(answers(place, Math.toIntExact(patience.toMillis()))), "throttle-pulse");
+          thread.setDaemon(true);
+          thread.start();
+        });
+  }
+
+  private static CompletableFuture<Boolean> ask(Question question, Duration patience, Consumer<CompletableFuture<Boolean>> ask) {
     Asked mine = new Asked(patience.toNanos());
-    Asked asked = ASKED.compute(place, (at, before) -> before != null && before.stands() ? before : mine);
+    Asked asked = ASKED.compute(question, (about, before) -> before != null && before.stands() ? before : mine);
     if (asked == mine) {
-      Thread thread = new Thread(() -> mine.alive.complete(answers(place, Math.toIntExact(patience.toMillis()))), "throttle-pulse");
-      thread.setDaemon(true);
-      thread.start();
+      ask.accept(mine.alive);
     }
     return asked.alive.copy();
+  }
+
+  /** Returns what tells a server from all others, and from itself before a restart, in its reply to {@link #WHO}; empty if it does not say. */
+  public static String run(Object reply) {
+    Matcher found = RUN.matcher(String.valueOf(reply));
+    return found.find() ? found.group(1) : "";
   }
 
   /**
@@ -104,6 +130,39 @@ public final class Pulse {
                 throw new OutageException(server + ": no sign of life within " + patience.toMillis() + " ms", null);
               }
             });
+  }
+
+  /**
+   * As {@link #expect(String, Place, Duration)}. What another server answers, to which the address leads by now, such as that of a balancer, is
+   * no sign of life.
+   *
+   * @param run which server it is, see {@link #run}; empty if that is not known
+   * @param who connects as the client does, and returns the reply to {@link #WHO}. One that fails tells nothing
+   */
+  public static CompletableFuture<Void> expect(
+      String server, Place place, String run, Duration patience, Supplier<? extends CompletionStage<?>> who) {
+    CompletableFuture<Void> alive = expect(server, place, patience);
+    if (run.isEmpty()) {
+      return alive;
+    }
+    return alive
+        .thenCompose(there -> ask(new Question(place, run), patience, same -> compare(run, patience, who, same)))
+        .thenAccept(
+            same -> {
+              if (!same) {
+                throw new OutageException(server + ": another server answers at the address of the one where the call waits", null);
+              }
+            });
+  }
+
+  private static void compare(String run, Duration patience, Supplier<? extends CompletionStage<?>> who, CompletableFuture<Boolean> same) {
+    who.get()
+        .whenComplete(
+            (info, error) -> {
+              String there = error == null ? run(info) : "";
+              same.complete(there.isEmpty() || there.equals(run));
+            });
+    same.completeOnTimeout(true, patience.toNanos(), TimeUnit.NANOSECONDS);
   }
 
   private static boolean answers(Place place, int ms) {

@@ -296,11 +296,13 @@ public final class JedisConnection implements io.github.redisthrottle.connection
   private Object turn(Taken taken, Command command, HostAndPort there, Waiting waiting) {
     Connection connection = taken.connection();
     Object id = timed(taken, new Command(List.of("CLIENT", "ID"), null));
+    // One of a provider's own connections says enough by its address: a Sentinel names another one for the next master.
+    String run = waiting.patience() != null && taken.isOwn() ? Pulse.run(timed(taken, Pulse.WHO)) : "";
     connection.setTimeoutInfinite();
     Place place = new Place(connection, id instanceof Long number ? number : null);
     waiting.left().whenComplete((value, error) -> leave(place, command, there, waiting));
     if (waiting.patience() != null) {
-      Pulse.watch(waiting.reply(), waiting.patience(), () -> sign(command, place.where(), waiting.patience()));
+      Pulse.watch(waiting.reply(), waiting.patience(), () -> sign(command, place.where(), run, taken.pool(), waiting.patience()));
     }
     try {
       return Wire.once(taken, command);
@@ -312,8 +314,26 @@ public final class JedisConnection implements io.github.redisthrottle.connection
     }
   }
 
-  private CompletionStage<?> sign(Command command, Pulse.Place at, Duration patience) {
-    return at == null ? send(Command.ping(command.key())) : Pulse.expect(server(command), at, patience);
+  private CompletionStage<?> sign(Command command, Pulse.Place at, String run, Pool<Connection> beside, Duration patience) {
+    return at == null ? send(Command.ping(command.key())) : Pulse.expect(server(command), at, run, patience, () -> who(beside));
+  }
+
+  /** Asks the server that a connection which is opened now leads to which one it is, in a thread of its own. */
+  private static CompletionStage<Object> who(Pool<Connection> beside) {
+    CompletableFuture<Object> reply = new CompletableFuture<>();
+    Thread thread =
+        new Thread(
+            () -> {
+              try (Taken other = Taken.beside(beside)) {
+                reply.complete(Wire.once(other, Pulse.WHO));
+              } catch (RuntimeException e) {
+                reply.completeExceptionally(e);
+              }
+            },
+            "throttle-pulse");
+    thread.setDaemon(true);
+    thread.start();
+    return reply;
   }
 
   private void leave(Place place, Command command, HostAndPort there, Waiting waiting) {

@@ -164,24 +164,39 @@ final class Node {
    * answer it now: closing the connection would lose what is on its way.
    */
   CompletableFuture<Object> sendAlone(CompletionStage<Void> left, Command... commands) {
-    return sendAlone(new CompletableFuture<>(), new AtomicReference<>(), left, commands);
+    return sendAlone(new CompletableFuture<>(), link -> {}, left, commands);
   }
 
   /** As {@link #sendAlone}, and ends when the server where the caller waits gives no sign of life. */
   CompletableFuture<Object> sendWatched(CompletionStage<Void> left, Duration patience, Command... commands) {
     CompletableFuture<Object> reply = new CompletableFuture<>();
+    CompletableFuture<Object> info = new CompletableFuture<>();
     AtomicReference<Link> at = new AtomicReference<>();
-    Pulse.watch(reply, patience, () -> sign(at.get(), patience));
-    return sendAlone(reply, at, left, commands);
+    Pulse.watch(reply, patience, () -> sign(at.get(), Pulse.run(info.getNow(null)), patience));
+    return sendAlone(
+        reply,
+        link -> {
+          at.set(link);
+          link.send(info, Pulse.WHO);
+        },
+        left,
+        commands);
   }
 
-  private CompletableFuture<?> sign(Link link, Duration patience) {
+  private CompletableFuture<?> sign(Link link, String run, Duration patience) {
     Pulse.Place place = place(link);
-    return place == null ? send(Command.ping(null)) : Pulse.expect(name(), place, patience);
+    return place == null ? send(Command.ping(null)) : Pulse.expect(name(), place, run, patience, this::who);
+  }
+
+  /** Asks the server that a connection which is opened now leads to which one it is. */
+  private CompletableFuture<Object> who() {
+    CompletableFuture<Object> reply = new CompletableFuture<>();
+    alone(reply, link -> link.send(reply, Pulse.WHO));
+    return reply.completeOnTimeout(null, WARM_UP_MS, TimeUnit.MILLISECONDS);
   }
 
   private CompletableFuture<Object> sendAlone(
-      CompletableFuture<Object> reply, AtomicReference<Link> at, CompletionStage<Void> left, Command... commands) {
+      CompletableFuture<Object> reply, Consumer<Link> first, CompletionStage<Void> left, Command... commands) {
     alone(
         reply,
         link -> {
@@ -189,7 +204,7 @@ final class Node {
             reply.cancel(false);
             return;
           }
-          at.set(link);
+          first.accept(link);
           CompletableFuture<Object> id = new CompletableFuture<>();
           link.send(id, new Command(List.of("CLIENT", "ID"), null));
           link.send(reply, commands);

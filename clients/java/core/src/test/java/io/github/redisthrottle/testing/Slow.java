@@ -11,11 +11,11 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 
-/** A long way to a server: what is sent and what is answered takes some time each. */
+/** A long way to a server: what is sent and what is answered takes some time each. Its new connections may lead to another one later. */
 public final class Slow implements AutoCloseable {
   private final ServerSocket socket;
   private final Queue<Socket> open = new ConcurrentLinkedQueue<>();
-  private final int to;
+  private volatile int to;
   private final long ms;
   private final AtomicLong held = new AtomicLong();
 
@@ -28,6 +28,11 @@ public final class Slow implements AutoCloseable {
 
   public int port() {
     return socket.getLocalPort();
+  }
+
+  /** Has new connections lead to another server. Those that are open stay where they are. */
+  public void leadTo(Server server) {
+    to = server.port;
   }
 
   /** Has the next connection carry nothing for a while. */
