@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/redis/go-redis/v9"
 
@@ -70,23 +71,12 @@ func ExampleNew_routes() {
 	// "orders";q=10;w=3600 9
 }
 
-// Five requests of a tenant at a time.
 // A login page. An address that guesses the password of an account is banned from it for an hour, with the tenth attempt within an hour that is
 // limited. All addresses together have 300 attempts a day at one account; nobody can have that banned for its owner alone.
 func ExampleNew_login() {
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
-
-	account := func(r *http.Request) string { return "{login:" + strings.ToLower(r.PostFormValue("user")) + "}" }
-	limited := httplimit.New(ratelimit.New(client, ratelimit.Options{}), httplimit.Options{
-		Limits: ratelimit.Limits{ratelimit.Rate(5, 15*time.Minute).Named("attempts")},
-		Key:    func(r *http.Request) string { return account(r) + ":" + keyby.RemoteHost(r) },
-		And:    []httplimit.Part{{Limits: ratelimit.Limits{ratelimit.Rate(300, 24*time.Hour).Named("account")}, Key: account}},
-		Ban:    time.Hour, BanAfter: "10/1h",
-	})
-	login := limited(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "wrong user or password", http.StatusUnauthorized)
-	}))
+	login := loginPage(ratelimit.New(client, ratelimit.Options{}))
 
 	attempt := func(user, address string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(http.MethodPost, "/login", strings.NewReader(url.Values{"user": {user}}.Encode()))
@@ -111,6 +101,38 @@ func ExampleNew_login() {
 	// from elsewhere: 401
 }
 
+func loginPage(limiter *ratelimit.Limiter) http.Handler {
+	account := func(r *http.Request) string { return "{login:" + fold(r.PostFormValue("user")) + "}" }
+	mine := func(r *http.Request) string { return account(r) + ":" + keyby.RemoteHost(r) }
+	limited := httplimit.New(limiter, httplimit.Options{
+		Limits: ratelimit.Limits{ratelimit.Rate(5, 15*time.Minute).Named("address")},
+		Key:    mine,
+		And:    []httplimit.Part{{Limits: ratelimit.Limits{ratelimit.Rate(300, 24*time.Hour).Named("account")}, Key: account}},
+		Ban:    time.Hour, BanAfter: "10/1h",
+	})
+	return limited(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !isRight(fold(r.PostFormValue("user")), r.PostFormValue("password")) {
+			http.Error(w, "wrong user or password", http.StatusUnauthorized)
+			return
+		}
+		_, _ = limiter.Reset(r.Context(), mine(r)) // in an outage the attempts stay
+		fmt.Fprintln(w, "welcome")
+	}))
+}
+
+func isRight(account, password string) bool { return account != "" && password == "correct horse" } // yours
+
+// fold makes Ann, ANN and "ann " one account. Here nobody's account has other letters than those of ASCII. Where some do, spell them one way
+// first, by norm.NFKC of golang.org/x/text, or one account has limits for each of its spellings.
+func fold(user string) string {
+	user = strings.ToLower(strings.TrimSpace(user))
+	if len(user) > 200 || strings.ContainsFunc(user, func(r rune) bool { return r > unicode.MaxASCII }) {
+		return ""
+	}
+	return user
+}
+
+// Five requests of a tenant at a time.
 func ExampleNewConcurrency() {
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()

@@ -53,7 +53,7 @@ func TestExamplesOfTheDocumentationPrintWhatTheyPromise(t *testing.T) {
 
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			cmd := exec.CommandContext(ctx, "go", "test", "-vet=off", "-count=1", "-v", "-run", "^Example", ".")
+			cmd := exec.CommandContext(ctx, "go", "test", "-vet=off", "-count=1", "-v", "-run", "^(Example|TestALoginPage)", ".")
 			cmd.Dir = folder
 			cmd.Env = append(os.Environ(), "THROTTLE_ADDR="+server.Start(t).Addr())
 			printed, err := cmd.CombinedOutput()
