@@ -46,7 +46,6 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -102,8 +101,11 @@ func New(client interface {
 	}
 	sends := together(to)
 	r := &remote{client: to, patience: o.Patience, doors: doors.New(sends, way, IsOutage)}
-	if _, watched := sends.(*shared.Client); !watched && doors.Locates(sends) {
-		r.server = new(lag.Server)
+	if _, shares := sends.(*shared.Client); !shares {
+		r.leaving = new(shared.Leaving)
+		if doors.Locates(sends) {
+			r.server = new(lag.Server)
+		}
 	}
 	return &Limiter{r}
 }
@@ -221,8 +223,8 @@ type remote struct {
 	patience time.Duration
 	doors    *doors.Doors
 	signs    signs
-	left     atomic.Int64 // when a connection was last left, in Unix ns
-	server   *lag.Server  // nil if the client itself says when this process is to blame for a call whose time is over, or calls no server
+	leaving  *shared.Leaving // nil if the client itself leaves servers that have no data
+	server   *lag.Server     // nil if the client itself says when this process is to blame for a call whose time is over, or calls no server
 }
 
 type sender interface {
@@ -239,37 +241,13 @@ func (r *remote) Decide(ctx context.Context, call Call) (Result, error) {
 		if cluster, ok := r.client.(interface{ ReloadState(ctx context.Context) }); ok {
 			cluster.ReloadState(ctx) // in the background, once in 200 ms at most
 		}
-		r.leave(ctx, err)
+		if r.leaving != nil {
+			r.leaving.After(r.client, err)
+		}
 	case errors.As(err, new(tls.RecordHeaderError)):
 		err = r.located(err)
 	}
 	return result, err
-}
-
-// leavePause is between two connections that are left: the answers of many calls may ask for it.
-const leavePause = 20 * time.Millisecond
-
-// leave has the only server of a client close a connection over which it has answered that it loads its data, or has lost its master:
-// another server may have its address by now. At READONLY go-redis does so itself.
-func (r *remote) leave(ctx context.Context, err error) {
-	client, ok := r.client.(*redis.Client)
-	if shared, is := r.client.(interface{ Client() redis.UniversalClient }); is {
-		client, ok = shared.Client().(*redis.Client)
-	}
-	if !ok || !redis.IsLoadingError(err) && !redis.IsMasterDownError(err) {
-		return
-	}
-	before, now := r.left.Load(), time.Now().UnixNano()
-	if now-before < int64(leavePause) || !r.left.CompareAndSwap(before, now) {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	go func() {
-		defer cancel()
-		pipe := client.Pipeline() // which may have a pool of its own
-		pipe.Do(ctx, "QUIT")
-		_, _ = pipe.Exec(ctx) // over the connection that was given back last
-	}()
 }
 
 // located is an error with what it does not say of a client's only server: its address, and that it is asked by TLS. A server that speaks

@@ -8,7 +8,7 @@
 //	}
 //	user, err := byUser.Result()
 //
-// With a cluster, call Follow once for the client.
+// Call Follow once for the client, unless it is one of Share.
 //
 // Calls of several goroutines need not know each other: those of a Limiter share pipelines by themselves. Share is for options.
 package pipelimit
@@ -17,7 +17,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -69,17 +68,27 @@ func (r *Reply) Result() (ratelimit.Result, error) {
 // Follow makes the pipelines of client reach the new master after a failover in a cluster. go-redis asks a cluster for its
 // masters once a minute, and when it repeats a command; it repeats no pipeline with a call that charges. After Follow it asks
 // as soon as a pipeline meets an outage, in the background and once in 200 ms at most. Call it once for each client, before its
-// first pipeline. It does nothing for clients of other kinds, which need no help.
+// first pipeline. A client of one server then leaves one that loads its data or has lost its master, as another server may have its
+// address: by itself go-redis does so at READONLY alone. Follow does nothing for clients of other kinds, which need no help.
 func Follow(client redis.UniversalClient) {
 	if cluster, ok := client.(reloader); ok {
-		client.AddHook(follower{cluster})
+		client.AddHook(follower{func(ctx context.Context, err error) {
+			if ratelimit.IsOutage(err) {
+				cluster.ReloadState(ctx)
+			}
+		}})
+	} else if single, ok := client.(*redis.Client); ok {
+		leaving := new(shared.Leaving)
+		client.AddHook(follower{func(_ context.Context, err error) { leaving.After(single, err) }})
 	}
 }
 
 type reloader interface{ ReloadState(ctx context.Context) }
 
-// follower is a hook of go-redis.
-type follower struct{ cluster reloader }
+// follower is a hook of go-redis. It is told the errors of pipelines.
+type follower struct {
+	fails func(ctx context.Context, err error)
+}
 
 func (f follower) DialHook(next redis.DialHook) redis.DialHook { return next }
 
@@ -88,9 +97,14 @@ func (f follower) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return
 func (f follower) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		err := next(ctx, cmds)
-		// err is the error of the first command that failed. Those of other nodes have their own.
-		if ratelimit.IsOutage(err) || slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return ratelimit.IsOutage(cmd.Err()) }) {
-			f.cluster.ReloadState(ctx)
+		if err == nil {
+			return nil
+		}
+		f.fails(ctx, err)
+		for _, cmd := range cmds { // err is that of the first one. Those of other nodes have their own
+			if own := cmd.Err(); own != nil {
+				f.fails(ctx, own)
+			}
 		}
 		return err
 	}

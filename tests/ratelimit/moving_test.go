@@ -18,6 +18,7 @@ import (
 
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/guard"
+	"redis-throttle/ratelimit/pipelimit"
 	"redis-throttle/ratelimit/rueidislimit"
 	"redis-throttle/tests/calls"
 	"redis-throttle/tests/server"
@@ -142,6 +143,81 @@ func TestADemotedMasterBehindAnAddressIsLeft(t *testing.T) {
 			}
 		})
 	}
+}
+
+// So it is by whatever door calls go: pipelines of one's own, those of Share, and a client that embeds one of go-redis.
+func TestAServerThatLoadsIsLeftByEveryDoor(t *testing.T) {
+	t.Parallel()
+	open := func(addr string) *redis.Client {
+		client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1})
+		t.Cleanup(func() { _ = client.Close() })
+		return client
+	}
+	type execs interface {
+		pipelimit.Pipe
+		Exec(ctx context.Context) error
+	}
+	pipelines := func(pipe func() execs) func(key string) error {
+		return func(key string) error {
+			p := pipe()
+			reply := pipelimit.Queue(t.Context(), p, calls.On(key, ofMany))
+			_ = p.Exec(t.Context())
+			_, err := reply.Result()
+			return err
+		}
+	}
+	doors := map[string]func(*redis.Client) func(key string) error{
+		"pipelines of one's own": func(client *redis.Client) func(string) error {
+			pipelimit.Follow(client)
+			return pipelines(func() execs { return own{client.Pipeline()} })
+		},
+		"pipelines of Share": func(client *redis.Client) func(string) error {
+			s := pipelimit.Share(client, pipelimit.Options{})
+			return pipelines(func() execs { return s.Pipeline() })
+		},
+		"a client that embeds one": func(client *redis.Client) func(string) error {
+			l := ratelimit.New(struct{ *redis.Client }{client}, ratelimit.Options{})
+			return func(key string) error {
+				_, err := l.Limit(t.Context(), key, ofMany, 1)
+				return err
+			}
+		},
+	}
+	for _, code := range []string{"MASTERDOWN", "LOADING"} {
+		t.Run(code, func(t *testing.T) {
+			t.Parallel()
+			old, next := server.Start(t), server.Start(t)
+			b := balance(t, old)
+			asks := map[string]func(string) error{}
+			for name, door := range doors {
+				asks[name] = door(open(b.Addr().String()))
+				require.NoError(t, asks[name](name))
+			}
+			if code == "MASTERDOWN" {
+				old.MustDo("CONFIG", "SET", "replica-serve-stale-data", "no")
+				old.MustDo("REPLICAOF", "127.0.0.1", "1")
+			} else {
+				loadsForMinutes(t, old)
+			}
+			b.leadTo(next)
+			for name, ask := range asks {
+				require.Eventually(t, func() bool {
+					err := ask(name)
+					require.True(t, err == nil || ratelimit.IsOutage(err), "%s: %v", name, err)
+					return err == nil
+				}, time.Minute, time.Millisecond, "%s stays", name)
+				assert.Positive(t, charged(t, next.Client(), name), name)
+			}
+		})
+	}
+}
+
+// own is a pipeline of go-redis.
+type own struct{ redis.Pipeliner }
+
+func (o own) Exec(ctx context.Context) error {
+	_, err := o.Pipeliner.Exec(ctx)
+	return err
 }
 
 // A server that hangs costs a caller no more than its deadline, and the guard then decides. Leases that were held end by their TTL.

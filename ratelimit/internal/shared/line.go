@@ -169,6 +169,9 @@ func (l *line) send(b *batch) {
 			if b.err == nil || isReply(b.err) {
 				l.server.Answer()
 			}
+			if b.err != nil {
+				b.leaves(&l.shared.leaving, l.shared.client)
+			}
 			return
 		}
 		if !l.server.IsBusy(began, late, took) {

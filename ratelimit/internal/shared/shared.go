@@ -35,6 +35,7 @@ type Client struct {
 	masters *masters.Masters // nil unless client is for a cluster
 	o       Options
 	lines   sync.Map // of *line, by node
+	leaving Leaving
 }
 
 // New returns a Client that sends by client.
@@ -77,7 +78,9 @@ func (s *Client) Client() redis.UniversalClient { return s.client }
 // Process sends a command with others, and waits for its reply.
 func (s *Client) Process(ctx context.Context, cmd redis.Cmder) error {
 	if !shareable(cmd) {
-		return s.client.Process(ctx, cmd)
+		err := s.client.Process(ctx, cmd)
+		s.leaving.After(s.client, err)
+		return err
 	}
 	p := s.Pipeline()
 	_ = p.Process(ctx, cmd)
