@@ -35,6 +35,12 @@ func balance(t *testing.T, s *server.Server) *balancer {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
+	return carryAll(t, listener, s)
+}
+
+// carryAll has what comes to a listener carried to a server.
+func carryAll(t *testing.T, listener net.Listener, s *server.Server) *balancer {
+	t.Helper()
 	b := &balancer{Listener: listener}
 	b.leadTo(s)
 	t.Cleanup(func() { _ = listener.Close() })
