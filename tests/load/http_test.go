@@ -67,16 +67,19 @@ func (c *tally) String() string {
 
 // failures counts what could not be decided. What is to become of it is left to the defaults.
 func (c *tally) failures() httplimit.Failures {
-	return httplimit.Failures{OnError: func(_ *http.Request, err error) {
-		if ratelimit.IsOverload(err) {
-			c.overloads.Add(1)
-		} else {
-			c.outages.Add(1)
-		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.last = err
-	}}
+	return httplimit.Failures{OnError: func(_ *http.Request, err error) { c.fails(err) }}
+}
+
+// fails counts an error of a limiter.
+func (c *tally) fails(err error) {
+	if ratelimit.IsOverload(err) {
+		c.overloads.Add(1)
+	} else {
+		c.outages.Add(1)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = err
 }
 
 // flood has callers send requests as fast as they are answered.
@@ -127,10 +130,14 @@ func everybody(*http.Request) string { return "everybody" }
 // byRueidis is a client of rueidis with the same time limits.
 func byRueidis(t *testing.T, addr string) rueidis.Client {
 	t.Helper()
-	client, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{addr}, DisableCache: true, ConnWriteTimeout: 200 * time.Millisecond, Dialer: net.Dialer{Timeout: 200 * time.Millisecond},
-	})
-	require.NoError(t, err)
+	var client rueidis.Client
+	require.Eventually(t, func() bool { // on a busy machine it is late at first
+		var err error
+		client, err = rueidis.NewClient(rueidis.ClientOption{
+			InitAddress: []string{addr}, DisableCache: true, ConnWriteTimeout: 200 * time.Millisecond, Dialer: net.Dialer{Timeout: 200 * time.Millisecond},
+		})
+		return err == nil
+	}, time.Minute, time.Millisecond)
 	t.Cleanup(client.Close)
 	return client
 }
