@@ -77,6 +77,9 @@ func (s sender) send(ctx context.Context, args []any) (any, error) {
 		defer cancel()
 	}
 	reply, err := s.flight.do(ctx, s.client, command)
+	if rueidis.IsRedisNil(err) { // such as a hash without the field
+		return nil, redis.Nil
+	}
 	var fromServer *rueidis.RedisError
 	if errors.As(err, &fromServer) {
 		if leadsElsewhere(fromServer) && s.client.Mode() != rueidis.ClientModeCluster {

@@ -126,34 +126,54 @@ func TestStateIsKeptThroughAChangeOfPolicy(t *testing.T) {
 	assert.EqualValues(t, 6, left("WINDOW", "WINDOW 10/365d"), "what was taken before is still there")
 }
 
-// The hash is read by every client that calls are sent by, with its rights.
+// policed is a layer on a client that has read the hash, or failed to.
+func policed(t *testing.T, c client) (layer *policies.Policies, log *kit.Log, err error) {
+	t.Helper()
+	log = &kit.Log{}
+	layer = policies.New(ratelimit.New(c, ratelimit.Options{}), c, policies.Options{Refresh: time.Hour, Logger: log.Logger()})
+	return layer, log, layer.Reader().Read(t.Context())
+}
+
+var oneADay = ratelimit.Policy("p", ratelimit.Rate(1, day))
+
+// The hash is read by every client that calls are sent by.
 func TestPoliciesAreReadByEveryClient(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	s.MustDo("HSET", "throttle:policies", "p", "RATE 7/1m", "@version", "1")
-	s.MustDo("ACL", "SETUSER", "app", "on", ">secret", "resetkeys", "~rl:*", "%R~throttle:policies", "-@all", "+cl.limit", "+hget", "+hgetall")
-	s.MustDo("ACL", "SETUSER", "blind", "on", ">secret", "resetkeys", "~rl:*", "-@all", "+cl.limit")
 	clients := onServer(t, s)
 	for name, c := range onServer(t, s, server.Protocol(2)) {
 		clients[name+", RESP2"] = c
 	}
-	clients["a user of the page"] = s.Client(server.User("app", "secret"))
 	for name, c := range clients {
-		var log kit.Log
-		layer := policies.New(ratelimit.New(c, ratelimit.Options{}), c, policies.Options{Refresh: time.Hour, Logger: log.Logger()})
-		require.NoError(t, layer.Reader().Read(t.Context()), name)
-		result := calls.Ask(t, layer, calls.On("rl:"+name, ratelimit.Policy("p", ratelimit.Rate(1, day))))
-		assert.EqualValues(t, 7, result.Limit, name)
+		s.MustDo("HSET", "throttle:policies", "p", "RATE 7/1m", "@version", "1")
+		layer, log, err := policed(t, c)
+		require.NoError(t, err, name)
+		assert.EqualValues(t, 7, calls.Ask(t, layer, calls.On("rl:"+name, oneADay)).Limit, name)
 		assert.Contains(t, log.String(), "throttle:policies: 1 policy", name)
-		require.NoError(t, layer.Reader().Read(t.Context()), "its version: %s", name)
+		s.MustDo("HSET", "throttle:policies", "p", "RATE 8/1m")
+		require.NoError(t, layer.Reader().Read(t.Context()), name)
+		assert.EqualValues(t, 7, calls.Ask(t, layer, calls.On("rl:"+name, oneADay)).Limit, "%s: its version is as it was", name)
+		s.MustDo("HDEL", "throttle:policies", "p", "@version")
+		require.NoError(t, layer.Reader().Read(t.Context()), name)
+		assert.EqualValues(t, 1, calls.Ask(t, layer, calls.On("rl:"+name, oneADay)).Limit, name)
 	}
+}
 
-	var log kit.Log
-	c := s.Client(server.User("blind", "secret"))
-	layer := policies.New(ratelimit.New(c, ratelimit.Options{}), c, policies.Options{Refresh: time.Hour, Logger: log.Logger()})
-	require.ErrorContains(t, layer.Reader().Read(t.Context()), "NOPERM")
-	result := calls.Ask(t, layer, calls.On("rl:blind", ratelimit.Policy("p", ratelimit.Rate(1, day))))
-	assert.EqualValues(t, 1, result.Limit)
+// The rights of the page suffice, and a user without them is told which they are.
+func TestWhoMayReadPolicies(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	s.MustDo("ACL", "SETUSER", "app", "on", ">secret", "resetkeys", "~rl:*", "%R~throttle:policies", "-@all", "+cl.limit", "+hget", "+hgetall")
+	s.MustDo("ACL", "SETUSER", "blind", "on", ">secret", "resetkeys", "~rl:*", "-@all", "+cl.limit")
+	s.MustDo("HSET", "throttle:policies", "p", "RATE 7/1m", "@version", "1")
+	layer, _, err := policed(t, s.Client(server.User("app", "secret")))
+	require.NoError(t, err)
+	require.NoError(t, layer.Reader().Read(t.Context()), "its version")
+	assert.EqualValues(t, 7, calls.Ask(t, layer, calls.On("rl:a", oneADay)).Limit)
+
+	layer, log, err := policed(t, s.Client(server.User("blind", "secret")))
+	require.ErrorContains(t, err, "NOPERM")
+	assert.EqualValues(t, 1, calls.Ask(t, layer, calls.On("rl:b", oneADay)).Limit)
 	assert.Contains(t, log.String(), "+hgetall +hget %R~throttle:policies")
 }
 
