@@ -197,6 +197,8 @@ public final class Policies implements Decider, AutoCloseable {
       } else if (hash != null) {
         table.read(hash);
       }
+    } catch (RuntimeException e) { // of a source's map, such as one with null in it
+      table.failed(e);
     } finally {
       double jittered = 1 - JITTER + 2 * JITTER * ThreadLocalRandom.current().nextDouble();
       due = clock.getAsLong() + (long) (options.refresh().toNanos() * jittered);

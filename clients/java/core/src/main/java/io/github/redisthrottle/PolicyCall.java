@@ -86,7 +86,8 @@ record PolicyCall(Call call, Call asked, List<Optional<Result.Applied>> policies
       }
     }
     Call call = keys.isEmpty() ? null : asked.withKeys(keys);
-    if (call != null && ban != null && asked.verb() == Call.Verb.LIMIT) {
+    // No server takes a ban with any key, or with a wait.
+    if (call != null && ban != null && asked.verb() == Call.Verb.LIMIT && !asked.any() && asked.maxWait() == null) {
       call = call.withBan(ban, banAfter);
     }
     return new PolicyCall(call, asked, List.copyOf(policies), places, passing);

@@ -2,6 +2,7 @@ package io.github.redisthrottle;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -101,6 +102,27 @@ class PoliciesTest {
       assertEquals(Result.By.NONE, second.by());
       assertEquals(1, second.keyIndex());
     }
+  }
+
+  @Test
+  void aBanIsLeftOutWhereNoServerTakesOne() {
+    hash.put("api", "RATE 1/m BAN 15m AFTER 3/h");
+    List<Call> passed = new ArrayList<>();
+    try (Limiter limiter =
+        Limiter.over(
+            before(
+                call -> {
+                  passed.add(call);
+                  return fake.decide(call);
+                }))) {
+      limiter.limit("k", API);
+      limiter.ask(Call.limit("k", API).maxWait(Duration.ofMinutes(5)));
+      limiter.limitAny(Keys.of("k", API));
+      limiter.peek("k", API);
+    }
+    assertEquals(Duration.ofMinutes(15), passed.get(0).ban());
+    assertEquals("3/1h", passed.get(0).banAfter());
+    passed.subList(1, 4).forEach(call -> assertNull(call.ban(), call::toString));
   }
 
   @Test
