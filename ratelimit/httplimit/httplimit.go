@@ -77,7 +77,7 @@ type Part struct {
 // draft-ietf-httpapi-ratelimit-headers-11; one that is not gets status 429 with
 // Retry-After and a problem document (RFC 9457) in addition.
 //
-// Policies are called by Limit.Named, or else "default", with several limits "limit-1",
+// Policies are called by Limit.Named or ratelimit.Policy, or else "default", with several limits "limit-1",
 // "limit-2" and so on. RateLimit-Policy lists all of them: the units that come back (q)
 // in the time a full limit takes to get all its units back (w, seconds). RateLimit tells
 // of the one that decided how many units remain (r) and when there is one more (t,

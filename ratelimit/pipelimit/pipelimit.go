@@ -37,7 +37,7 @@ type Pipe interface {
 }
 
 // Queue queues a call of any verb that does not wait. It sends commands of the module alone: a pipeline has no answer yet when it would have
-// to be sent as functions. Without the module, call a Limiter on Share.
+// to be sent as functions. Without the module, call a Limiter on Share. No layer sees the call: limits of ratelimit.Policy are those of the code.
 func Queue(ctx context.Context, pipe Pipe, call ratelimit.Call) *Reply {
 	if call.Verb == ratelimit.VerbWait || (call.Verb == ratelimit.VerbLease && call.MaxWait != 0) {
 		return &Reply{err: fmt.Errorf("pipelimit: %v waits, which would hold up the pipeline", call.Verb)}

@@ -26,6 +26,7 @@ import (
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/grpclimit"
 	"redis-throttle/ratelimit/keyby"
+	"redis-throttle/ratelimit/policies"
 	"redis-throttle/ratelimit/ratelimittest"
 	"redis-throttle/tests/calls"
 )
@@ -132,6 +133,30 @@ func TestUnaryCallsBeyondTheLimitAreExhausted(t *testing.T) {
 		requireExhausted(t, err, "twice", day/2)
 		assert.Len(t, header["retry-after"], 1)
 	}
+}
+
+// The metadata and details of a call are those of the limits in force.
+func TestCallsAreToldOfTheLimitsOfAPolicy(t *testing.T) {
+	t.Parallel()
+	hash := map[string]string{"api/a": "RATE 1/d NAME daily FIXED 9/d", "api/free": "NONE"}
+	layer := policies.New(ratelimittest.New(t), nil, policies.Options{Refresh: time.Hour, Read: func(context.Context) (map[string]string, error) { return hash, nil }})
+	require.NoError(t, layer.Reader().Read(t.Context()))
+	user := "a"
+	client := behind(t, layer, grpclimit.Options{
+		Limits: ratelimit.Policy("api", ratelimit.Rate(2, day)), Key: func(context.Context, string) string { return user },
+	})
+	var header metadata.MD
+	_, err := client.UnaryCall(t.Context(), &pb.SimpleRequest{}, grpc.Header(&header))
+	require.NoError(t, err)
+	assert.Equal(t, []string{`"daily";q=1;w=86400, "api-2";q=9;w=86400`}, header["ratelimit-policy"])
+	_, err = client.UnaryCall(t.Context(), &pb.SimpleRequest{})
+	requireExhausted(t, err, "daily", day)
+
+	user = "free"
+	_, err = client.UnaryCall(t.Context(), &pb.SimpleRequest{}, grpc.Header(&header))
+	require.NoError(t, err)
+	assert.Empty(t, header["ratelimit-policy"])
+	assert.Empty(t, header["ratelimit"])
 }
 
 func TestWhatIsExhausted(t *testing.T) {
