@@ -31,6 +31,8 @@ from test_cases import call_of
 SPEC = json.loads((ROOT / "spec/clients/policies.json").read_text())
 HASH = "throttle:policies"
 API = policy("api", rate(100, "1m"))
+LONG = f"{PATIENCE}s"
+"""How long servers may take on a busy machine."""
 
 
 @pytest.fixture(autouse=True)
@@ -390,7 +392,7 @@ def test_one_reading_at_a_time_and_none_without_calls() -> None:
 def test_the_first_call_waits_shortly_and_the_default_counts() -> None:
     source = Source(api="RATE 2/m")
     source.go.clear()
-    limiter = Limiter(Policies(FakeLimiter(), source))
+    limiter = Limiter(Policies(FakeLimiter(), source, refresh="1h"))
     assert limiter.peek("k", API).limit == 100
     source.go.set()
     await_true(lambda: limiter.peek("k", API).limit == 2, "the reading ends in the background")
@@ -407,7 +409,7 @@ async def test_so_does_that_of_asyncio() -> None:
         await go.wait()
         return {"api": "RATE 2/m"}
 
-    limiter = AsyncLimiter(AsyncPolicies(AsyncFakeLimiter(), source))
+    limiter = AsyncLimiter(AsyncPolicies(AsyncFakeLimiter(), source, refresh="1h"))
     results = await asyncio.gather(*[limiter.peek("k", API) for _ in range(10)])
     assert {result.limit for result in results} == {100}
     go.set()
@@ -507,7 +509,7 @@ def client(server: Server, request: pytest.FixtureRequest) -> Any:
 
 def test_it_is_read_over_any_client(server: Server, client: Any) -> None:
     server.do("HSET", HASH, "api", "RATE 60/m", "api/Zoë*", "RATE 5/m", "api/raw", b"\xff", b"api/\xff", "RATE 6/m")
-    with contextlib.closing(client), Limiter(Policies(Guard(Remote(client, timeout="5s")), client)) as limiter:
+    with contextlib.closing(client), Limiter(Policies(Guard(Remote(client, timeout=LONG)), client)) as limiter:
         assert limiter.limit("k", API).limit == 60
         assert limiter.limit("Zoë:1", API).limit == 5
         assert limiter.limit(b"\xff", API).limit == 6  # type: ignore[arg-type]
@@ -516,7 +518,7 @@ def test_it_is_read_over_any_client(server: Server, client: Any) -> None:
 
 def test_it_is_read_over_the_client_behind(server: Server) -> None:
     server.do("HSET", HASH, "api", "RATE 60/m")
-    remote = Remote.from_url(server.url)
+    remote = Remote.from_url(server.url, timeout=LONG)
     for layer in (Policies(Guard(remote)), Policies(Guard(remote), remote), Policies(Limiter(remote))):
         assert layer.decide(Call("peek", (Key("k", API),))).limit == 60
     remote.close()
@@ -524,7 +526,7 @@ def test_it_is_read_over_the_client_behind(server: Server) -> None:
 
 def test_it_is_read_from_a_cluster(cluster: Cluster) -> None:
     cluster.owner(HASH).do("HSET", HASH, "api", "RATE 60/m")
-    with Limiter(Policies(Guard(Remote.from_url(cluster.url)))) as limiter:
+    with Limiter(Policies(Guard(Remote.from_url(cluster.url, timeout=LONG)))) as limiter:
         assert [limiter.limit(f"k{n}", API).limit for n in range(12)] == [60] * 12
 
 
@@ -533,7 +535,7 @@ async def test_it_is_read_over_a_client_of_asyncio(server: Server, cluster: Clus
     server.do("HSET", HASH, "api", "RATE 60/m")
     cluster.owner(HASH).do("HSET", HASH, "api", "RATE 60/m")
     for url in (server.url, cluster.url):
-        async with AsyncLimiter(AsyncPolicies(AsyncGuard(AsyncRemote.from_url(url.replace("redis", library))))) as limiter:
+        async with AsyncLimiter(AsyncPolicies(AsyncGuard(AsyncRemote.from_url(url.replace("redis", library), timeout=LONG)))) as limiter:
             assert (await limiter.limit("k", API)).limit == 60
 
 
@@ -542,8 +544,11 @@ async def test_connections_of_a_client_of_asyncio_stay_its_own(server: Server) -
 
     server.do("HSET", HASH, "api", "RATE 60/m")
     client = redis.asyncio.Redis(port=server.port, socket_timeout=PATIENCE, socket_connect_timeout=PATIENCE)
-    async with client, AsyncLimiter(AsyncPolicies(AsyncFakeLimiter(), client)) as limiter:
+    async with client, AsyncLimiter(layer := AsyncPolicies(AsyncFakeLimiter(), client)) as limiter:
         assert (await limiter.limit("k", API)).limit == 60
+        source: Any = layer._source
+        [line] = source._remote._lines.all()
+        assert line.client is not client
         assert client.connection_pool._available_connections == []
 
 
@@ -556,7 +561,7 @@ def reads_of(server: Server) -> tuple[int, int]:
 def test_with_a_version_it_is_read_whole_when_that_changes(server: Server) -> None:
     server.do("HSET", HASH, "api", "RATE 60/m", "@version", "1")
     server.do("CONFIG", "RESETSTAT")
-    with Limiter(Policies(Guard(Remote.from_url(server.url)), refresh="5ms")) as limiter:
+    with Limiter(Policies(Guard(Remote.from_url(server.url, timeout=LONG)), refresh="5ms")) as limiter:
         await_true(lambda: (limiter.peek("k", API), reads_of(server)[1])[1] >= 5, "it looks at the version")
         assert reads_of(server)[0] == 1
         server.do("HSET", HASH, "api", "RATE 30/m", "@version", "2")
@@ -568,7 +573,7 @@ def test_a_right_that_lacks_is_named(own_server: Server) -> None:
     own_server.do("ACL", "SETUSER", "app", "on", ">secret", "~k", "+cl.limit", "+cl.peek", "+ping", "+hello", "+client")
     lines: list[str] = []
     url = own_server.url.replace("redis://", "redis://app:secret@")
-    with Limiter(Policies(Guard(Remote.from_url(url)), refresh="5ms", log=lines.append)) as limiter:
+    with Limiter(Policies(Guard(Remote.from_url(url, timeout=LONG)), refresh="5ms", log=lines.append)) as limiter:
         assert limiter.peek("k", API).limit == 100
         await_true(lambda: len(lines) == 1, "it is told")
         assert "the defaults of the code count" in lines[0]
@@ -582,7 +587,7 @@ def test_a_right_that_lacks_is_named(own_server: Server) -> None:
 def test_what_was_read_counts_while_the_server_is_away(own_server: Server) -> None:
     own_server.do("HSET", HASH, "api", "RATE 60/m")
     lines: list[str] = []
-    with Limiter(Policies(Guard(Remote.from_url(own_server.url), policy="local"), refresh="5ms", log=lines.append)) as limiter:
+    with Limiter(Policies(Guard(Remote.from_url(own_server.url, timeout=LONG), policy="local"), refresh="5ms", log=lines.append)) as limiter:
         assert limiter.limit("k", API).limit == 60
         own_server.kill()
         await_true(lambda: limiter.limit("k", API).by == "local" and len(lines) == 2, "the outage is seen")
@@ -632,8 +637,8 @@ class Load:
 def test_a_number_is_changed_under_load(server: Server) -> None:
     """Two processes' worth of limiters, each with two callers. The limit goes from 1000 to 300, and to 400."""
     server.do("HSET", HASH, "other", "RATE 1/m")
-    mine = [Limiter(Policies(Guard(Remote.from_url(server.url, timeout="10s")), refresh="20ms")) for _ in range(2)]
-    theirs = [AsyncLimiter(AsyncPolicies(AsyncGuard(AsyncRemote.from_url(server.url, timeout="10s")), refresh="20ms")) for _ in range(2)]
+    mine = [Limiter(Policies(Guard(Remote.from_url(server.url, timeout=LONG)), refresh="20ms")) for _ in range(2)]
+    theirs = [AsyncLimiter(AsyncPolicies(AsyncGuard(AsyncRemote.from_url(server.url, timeout=LONG)), refresh="20ms")) for _ in range(2)]
     load = Load()
     threads = [threading.Thread(target=load.thread, args=(limiter,)) for limiter in mine for _ in range(2)]
     threads += [threading.Thread(target=load.loop, args=(limiter,)) for limiter in theirs]
@@ -671,7 +676,7 @@ def test_children_read_for_themselves(server: Server) -> None:
     server.do("HSET", HASH, "api", "RATE 60/m")
     source = Source(api="RATE 60/m")
     slow = Limiter(amid := Policies(FakeLimiter(), source, refresh="1ms"))
-    plain = Limiter(Policies(Guard(Remote.from_url(server.url)), refresh="1ms"))
+    plain = Limiter(Policies(Guard(Remote.from_url(server.url, timeout=LONG)), refresh="1ms"))
     assert plain.limit("k", API).limit == slow.limit("k", API).limit == 60
     source.go.clear()
     await_true(lambda: (slow.peek("k", API), amid._reading)[1], "a thread reads")
