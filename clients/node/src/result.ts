@@ -133,6 +133,19 @@ export function makeResult(fields: Partial<Fields> = {}): Result {
   return Object.assign(new Outcome(), fields) as unknown as Result
 }
 
+/** Returns a result with the policies that it was decided by. Of keys that were left out, the others, `asked`, are counted as in the call. */
+export function decidedBy(result: Result, policies: readonly (Applied | undefined)[], asked?: readonly number[]): Result {
+  const outcome = Object.assign(new Outcome(), result)
+  outcome.policies = policies
+  if (asked) {
+    const place = (index: number) => asked[index] ?? index
+    outcome.keyIndex = place(outcome.keyIndex)
+    if (outcome.shadowed) outcome.shadowKeyIndex = place(outcome.shadowKeyIndex)
+    outcome.each = outcome.each.map((one) => makeResult({ ...one, keyIndex: place(one.keyIndex) }))
+  }
+  return outcome as unknown as Result
+}
+
 /** Returns the limits of a key of a call that decided, by its index: those of the call, or of a policy that came in their place. */
 export function inForce(keys: readonly { readonly limits?: readonly Limit[] }[], result: Result | undefined, index: number): readonly Limit[] {
   return result?.policies?.[index]?.limits ?? keys[index]?.limits ?? []

@@ -6,7 +6,7 @@ import type { Duration } from '../duration.js'
 import type { Logger } from '../guard/guard.js'
 import { type Limit, type LimitFields, policyOf } from '../limit.js'
 import { refuseOthers, timerMs } from '../options.js'
-import { type Applied, makeResult, type Result } from '../result.js'
+import { type Applied, decidedBy, makeResult, type Result } from '../result.js'
 import { type Entry, Hash } from './hash.js'
 import { type Source, sourceOf } from './source.js'
 
@@ -187,7 +187,7 @@ class Change {
     }
     const result = await next.decide(this.#made(asked), options)
     if (any && this.#none && result.limited) return this.#free(free)
-    return makeResult({ ...placed(result, asked), policies: this.#applied })
+    return decidedBy(result, this.#applied, this.#none ? asked : undefined)
   }
 
   #free(keyIndex: number): Result {
@@ -204,17 +204,6 @@ class Change {
     if (!this.#ban || !bans) return { ...this.#call, ...each, keys }
     const { banAfter, ...rest } = this.#call
     return { ...rest, ...each, keys, ...(this.#ban.ban !== undefined && { ban: this.#ban.ban }), ...(this.#ban.banAfter !== undefined && { banAfter: this.#ban.banAfter }) }
-  }
-}
-
-/** Returns a result that counts keys as the code does. */
-function placed(result: Result, asked: readonly number[]): Result {
-  const { keyIndex, shadowKeyIndex, each } = result
-  return {
-    ...result,
-    keyIndex: asked[keyIndex] ?? keyIndex,
-    shadowKeyIndex: result.shadowed ? (asked[shadowKeyIndex] ?? shadowKeyIndex) : shadowKeyIndex,
-    each: each.map((one) => makeResult({ ...one, keyIndex: asked[one.keyIndex] ?? one.keyIndex })),
   }
 }
 
