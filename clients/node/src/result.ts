@@ -143,7 +143,7 @@ export function decidedBy(result: Result, policies: readonly (Applied | undefine
     if (outcome.shadowed) outcome.shadowKeyIndex = place(outcome.shadowKeyIndex)
     outcome.each = outcome.each.map((one) => makeResult({ ...one, keyIndex: place(one.keyIndex) }))
   }
-  return outcome as unknown as Result
+  return outcome
 }
 
 /** Returns the limits of a key of a call that decided, by its index: those of the call, or of a policy that came in their place. */
