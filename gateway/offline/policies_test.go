@@ -42,6 +42,9 @@ func TestPoliciesOfTheHashTakeThePlaceOfLimits(t *testing.T) {
 			"user=1 -> ok; d.user by api FIXED 9/1y; FIXED 0/1y SHADOW"}, ""},
 		{"a quota with NONE is never over", "- {key: a, policy: api, quota_mode: true, limits: [FIXED 0/y]}\n- {key: b, quota_mode: true, limits: [FIXED 0/y]}",
 			map[string]string{"api": "NONE"}, []string{"b=1 -> denied; d.b FIXED 0/1y!", "a=1, b=1 -> ok; d.a by api NONE; d.b FIXED 0/1y!"}, ""},
+		{"beside a quota with NONE, one that is over denies nothing, and the rest is charged",
+			"- {key: a, policy: api, quota_mode: true, limits: [FIXED 0/y]}\n- {key: b, quota_mode: true, limits: [FIXED 0/y]}\n- {key: c, limits: [FIXED 1/y]}",
+			map[string]string{"api": "NONE"}, []string{"a=1, b=1, c=1 -> ok; d.a by api NONE; d.b FIXED 0/1y!; d.c FIXED 1/1y", "c=1 -> denied; d.c FIXED 1/1y!"}, ""},
 		{"a ban of the hash", "- {key: user, policy: api, limits: [FIXED 9/y]}", map[string]string{"api/1": "FIXED 0/y BAN 1h", "api": "FIXED 9/y"}, []string{
 			"user=1 -> denied; d.user by api/1 FIXED 0/1y!", "user=2 -> ok; d.user by api FIXED 9/1y"}, ""},
 		{"all values of a wildcard have one state, and one policy", "- {key: path, value: /a/*, share_threshold: true, policy: api, limits: [FIXED 9/y]}",
