@@ -3,6 +3,7 @@ package replay_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -93,6 +94,18 @@ func TestPoliciesOfAGatewayDenyWhatTheGatewayDenies(t *testing.T) {
 		s.MustDo("HSET", "throttle:policies", field, value)
 	}
 	address := kit.StartGateway(t, kit.GatewayCommand(t, s.Addr(), config)).At["http"]
+	ask := func(body string) (int, string) {
+		response, err := http.Post("http://"+address+"/json", "application/json", strings.NewReader(body))
+		require.NoError(t, err)
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		return response.StatusCode, string(text)
+	}
+	await(t, "the gateway has read the hash", func() bool {
+		_, text := ask(`{"domain": "web", "descriptors": [{"entries": [{"key": "user", "value": "probe"}]}]}`)
+		return strings.Contains(text, `"requestsPerUnit":20`)
+	})
 	random, at := chance.New(t), time.Date(2026, 11, 2, 8, 0, 0, 0, time.UTC)
 	total := int64(0)
 	var lines []string
@@ -101,11 +114,9 @@ func TestPoliciesOfAGatewayDenyWhatTheGatewayDenies(t *testing.T) {
 		user := random.IntN(6)
 		lines = append(lines, lineOf(at, user))
 		body := fmt.Sprintf(`{"domain": "web", "descriptors": [{"entries": [{"key": "user", "value": "%d"}]}, {"entries": [{"key": "all", "value": "x"}]}]}`, user)
-		response, err := http.Post("http://"+address+"/json", "application/json", strings.NewReader(body))
-		require.NoError(t, err)
-		_ = response.Body.Close()
-		require.Contains(t, []int{200, 429}, response.StatusCode)
-		if response.StatusCode == 429 {
+		status, text := ask(body)
+		require.Contains(t, []int{200, 429}, status, text)
+		if status == 429 {
 			total++
 		}
 	}
