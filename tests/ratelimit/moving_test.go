@@ -126,6 +126,7 @@ func TestADemotedMasterBehindAnAddressIsLeft(t *testing.T) {
 			}
 			if code == "MASTERDOWN" {
 				old.MustDo("CONFIG", "SET", "replica-serve-stale-data", "no")
+				old.MustDo("CONFIG", "SET", "replica-read-only", "no") // otherwise it answers READONLY
 			}
 			if code == "LOADING" {
 				loadsForMinutes(t, old)
@@ -201,6 +202,7 @@ func TestAServerThatLoadsIsLeftByEveryDoor(t *testing.T) {
 			}
 			if code == "MASTERDOWN" {
 				old.MustDo("CONFIG", "SET", "replica-serve-stale-data", "no")
+				old.MustDo("CONFIG", "SET", "replica-read-only", "no") // otherwise it answers READONLY
 				old.MustDo("REPLICAOF", "127.0.0.1", "1")
 			} else {
 				loadsForMinutes(t, old)
