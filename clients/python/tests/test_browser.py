@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote
@@ -20,6 +20,7 @@ import uvicorn
 from flask import Flask
 from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
@@ -35,9 +36,13 @@ HOUR = window(1, "1h")
 EXPOSED = ["RateLimit", "RateLimit-Policy", "Retry-After"]
 
 
+def ok(_: Request) -> PlainTextResponse:
+    return PlainTextResponse("ok")
+
+
 @contextlib.contextmanager
-def starlette() -> Iterator[str]:
-    app = Starlette(routes=[Route("/", lambda _: PlainTextResponse("ok"))])
+def starlette() -> Generator[str]:
+    app = Starlette(routes=[Route("/", ok)])
     app.add_middleware(asgi.RateLimit, limiter=AsyncFakeLimiter(), limits=HOUR, key=lambda _: "k")
     app.add_middleware(CORSMiddleware, allow_origins=["*"], allow_headers=["X-Own"], expose_headers=EXPOSED)  # the last one runs first
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error", lifespan="off"))
@@ -55,7 +60,7 @@ class Quiet(WSGIRequestHandler):
 
 
 @contextlib.contextmanager
-def flask() -> Iterator[str]:
+def flask() -> Generator[str]:
     app = Flask(__name__)
     app.add_url_rule("/", view_func=lambda: "ok", methods=["GET"])
     limited = wsgi.RateLimit(app.wsgi_app, FakeLimiter(), HOUR, key=lambda _: "k")
