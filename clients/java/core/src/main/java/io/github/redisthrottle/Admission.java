@@ -9,6 +9,8 @@ import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.stream.IntStream;
+import java.util.stream.LongStream;
 
 /**
  * Units and slots that are held together, and settled at the end by what was used (CL.MLIMIT and CL.SETTLE).
@@ -31,6 +33,7 @@ public final class Admission implements AutoCloseable {
 
   private final Limiter limiter;
   private final Call call;
+  private final List<Key> charged; // the keys of the call with the limits that were charged, whatever a policy says of them by now
   private final Result result;
   private final long lapses;
   private final Map<String, List<Long>> used = new ConcurrentHashMap<>();
@@ -39,6 +42,7 @@ public final class Admission implements AutoCloseable {
   private Admission(Limiter limiter, Call call, Result result) {
     this.limiter = limiter;
     this.call = call;
+    this.charged = charged(call, result);
     this.result = result;
     this.held = new AtomicBoolean(result.by() != Result.By.POLICY); // of which no server knows
     this.lapses = System.nanoTime() + lasts(call);
@@ -49,8 +53,9 @@ public final class Admission implements AutoCloseable {
       throw new IllegalArgumentException("keys: an admission needs slots, such as Slots.of(4, ofMinutes(1)): limitAll takes units alone");
     }
     limiter.later().forget(call.id());
-    // Whether a shadow was charged says only its own result.
-    boolean shadows = call.keys().stream().flatMap(key -> key.limits().stream()).anyMatch(Limit::isShadow);
+    // Whether a shadow was charged says only its own result. A policy may have one.
+    boolean shadows =
+        call.keys().stream().flatMap(key -> key.limits().stream()).anyMatch(limit -> limit.isShadow() || !limit.policyName().isEmpty());
     CompletableFuture<Admission> admission =
         Stages.map(limiter.decide(shadows ? call.each() : call), result -> new Admission(limiter, call, result.orThrow()));
     admission.whenComplete(
@@ -58,7 +63,7 @@ public final class Admission implements AutoCloseable {
           if (error != null && !(error instanceof LimitedException) && Errors.mayHaveRun(error)) {
             Map<String, List<Long>> nothing = new HashMap<>();
             call.keys().forEach(key -> nothing.put(key.name(), key.limits().stream().map(limit -> 0L).toList()));
-            limiter.later().add(settlement(call, nothing, List.of()), lasts(call) + STALE_NS, 2);
+            limiter.later().add(settlement(call, call.keys(), nothing, List.of()), lasts(call) + STALE_NS, 2);
           }
         });
     return admission;
@@ -83,23 +88,23 @@ public final class Admission implements AutoCloseable {
    * Limits that nothing is said of keep what was taken of them.
    */
   public void used(String key, long... units) {
-    Key there = call.keys().stream().filter(each -> each.name().equals(key) && !each.leased()).findFirst().orElse(null);
-    if (there == null) {
+    int index = IntStream.range(0, charged.size()).filter(i -> charged.get(i).name().equals(key) && !charged.get(i).leased()).findFirst().orElse(-1);
+    if (index < 0) {
       throw new IllegalArgumentException("key: the admission has no limits of this key");
     }
-    int limits = there.limits().size();
-    if (units.length != 1 && units.length != limits) {
+    int limits = charged.get(index).limits().size();
+    int own = call.keys().get(index).limits().size();
+    // A policy has another number of limits only where those of the code take the same.
+    boolean alike = units.length == own && LongStream.of(units).distinct().count() == 1;
+    if (units.length != 1 && units.length != limits && !alike) {
       throw new IllegalArgumentException("units: give one number for all limits of the key, or one for each of its " + limits);
     }
-    List<Long> each = new ArrayList<>();
-    for (int i = 0; i < limits; i++) {
-      long number = units[units.length == 1 ? 0 : i];
+    for (long number : units) {
       if (number < 0) {
         throw new IllegalArgumentException("units: " + number + " is negative");
       }
-      each.add(number);
     }
-    used.put(key, each);
+    used.put(key, IntStream.range(0, limits).mapToObj(i -> units[units.length == limits ? i : 0]).toList());
   }
 
   /** Frees the slots, charges what was used, and throws a {@link LeaseLostException} if the slots had lapsed. */
@@ -121,7 +126,7 @@ public final class Admission implements AutoCloseable {
     if (!held.compareAndSet(true, false)) {
       return CompletableFuture.completedFuture(true);
     }
-    Call settlement = settlement(call, used, result.each());
+    Call settlement = settlement(call, charged, used, result.each());
     return limiter
         .decide(settlement)
         .handle(
@@ -138,11 +143,22 @@ public final class Admission implements AutoCloseable {
             });
   }
 
+  private static List<Key> charged(Call call, Result result) {
+    List<List<Limit>> inForce = result.inForce(call.limits());
+    List<Key> charged = new ArrayList<>();
+    for (int i = 0; i < call.keys().size(); i++) {
+      Key key = call.keys().get(i);
+      List<Limit> limits = inForce.get(i).stream().map(limit -> limit.inPolicy("")).toList();
+      charged.add(key.leased() ? key : new Key(key.name(), limits, 0, null, false));
+    }
+    return charged;
+  }
+
   /** Returns the call that settles an admission. A shadow that it exceeded was not charged: {@code each} says so. */
-  private static Call settlement(Call call, Map<String, List<Long>> used, List<Result> each) {
+  private static Call settlement(Call call, List<Key> charged, Map<String, List<Long>> used, List<Result> each) {
     List<Key> keys = new ArrayList<>();
-    for (int k = 0; k < call.keys().size(); k++) {
-      Key key = call.keys().get(k);
+    for (int k = 0; k < charged.size(); k++) {
+      Key key = charged.get(k);
       int index = k;
       List<Long> units = used.get(key.name());
       if (key.leased()) {
@@ -152,10 +168,12 @@ public final class Admission implements AutoCloseable {
         for (int i = 0; i < units.size(); i++) {
           Limit limit = key.limits().get(i).withoutSpare();
           int rule = i;
-          boolean charged = each.stream().noneMatch(one -> one.limited() && one.keyIndex() == index && one.rule() == rule);
-          limits.add(charged ? limit.take(limit.takenAt(call.cost())).used(units.get(i)) : limit.take(0).used(0));
+          boolean took = each.stream().noneMatch(one -> one.limited() && one.keyIndex() == index && one.rule() == rule);
+          limits.add(took ? limit.take(limit.takenAt(call.cost())).used(units.get(i)) : limit.take(0).used(0));
         }
-        keys.add(Key.of(key.name(), limits));
+        if (!limits.isEmpty()) { // nothing was taken where everything passes
+          keys.add(Key.of(key.name(), limits));
+        }
       }
     }
     return Call.many(Call.Verb.SETTLE, keys).id(call.id());

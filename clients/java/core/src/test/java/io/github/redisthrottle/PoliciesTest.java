@@ -126,6 +126,38 @@ class PoliciesTest {
   }
 
   @Test
+  void anAdmissionSettlesTheLimitsThatWereCharged() {
+    Map<String, List<String>> settled = new HashMap<>();
+    settled.put("RATE 9000/m", List.of("RATE 9000/1m TAKE 200 USED 700"));
+    settled.put("RATE 9000/m FIXED 100/d SHADOW", List.of("RATE 9000/1m TAKE 200 USED 700", "FIXED 100/1d TAKE 0 USED 0 SHADOW"));
+    settled.put("NONE", List.of());
+    settled.put("RATE 9000/m RATE 800/s", List.of("RATE 9000/1m TAKE 200 USED 700", "RATE 800/1s TAKE 200 USED 700"));
+    List<Call> passed = new CopyOnWriteArrayList<>();
+    settled.forEach(
+        (value, limits) -> {
+          hash.put("llm", value);
+          passed.clear();
+          try (Limiter limiter =
+              Limiter.over(
+                  before(
+                      call -> {
+                        passed.add(call);
+                        return fake.decide(call);
+                      }))) {
+            Limit[] tokens = Limits.policy("llm", Limit.rate(1000, Duration.ofMinutes(1)).take(200));
+            Admission admission = limiter.admit(Keys.of("tokens " + value, tokens).and("running", Slots.of(9, Duration.ofMinutes(1))));
+            hash.put("llm", "WINDOW 7/m");
+            refresh(limiter);
+            admission.used("tokens " + value, 700);
+            assertTrue(admission.settle(), value);
+          }
+          Call last = passed.get(passed.size() - 1);
+          assertEquals(Call.Verb.SETTLE, last.verb(), value);
+          assertEquals(limits, last.limits().stream().flatMap(List::stream).map(Limit::toString).toList(), value);
+        });
+  }
+
+  @Test
   void aCacheAndBatchesGoByTheLimitsInForce() {
     hash.put("api", "FIXED 1/d");
     try (Limiter limiter = Limiter.over(before(Cached.of(Batched.of(fake, Batched.Options.DEFAULT))))) {
