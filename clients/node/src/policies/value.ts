@@ -58,11 +58,12 @@ export function readValue(name: string, text: string): Value {
 
 /** Refuses what a server would refuse with each call. */
 function checkLimit(limit: Limit): void {
-  const { kind, count, offset, zone, name } = limit.fields
+  const { kind, count, offset, zone, name, first } = limit.fields
   if (name !== undefined && !isPolicyName(name)) throw new RangeError(`NAME takes 1 to 64 of A-Z a-z 0-9 . _ -, not '${name}'`)
   if (kind === 'RATE' && count > 0 && (limit.periodNs * BigInt(limit.capacity)) / BigInt(count) > longest) throw new RangeError(`${String(limit)}: it would take more than 292 years to refill`)
   if (kind === 'RATE' && BigInt(count) > limit.periodNs) throw new RangeError(`${String(limit)}: it is faster than a unit in a nanosecond`)
   if (kind !== 'FIXED') return
+  if (first && /(mo|y)$/.test(limit.words[1] ?? '')) throw new RangeError('FIRST goes with periods of one length, in ms, s, m, h, d or w')
   if (offset !== undefined && nanoseconds(offset, 'OFFSET') >= limit.periodNs) throw new RangeError(`OFFSET: '${offset}' is not shorter than the period`)
   if (!zone) return
   if (/(ns|ms|[smh])$/.test(limit.words[1] ?? '') && limit.periodNs % day !== 0n) throw new RangeError('TZ goes with periods of whole days, weeks, months or years')
