@@ -73,6 +73,7 @@ type tableCall struct {
 	Ban      string
 	BanAfter string `json:"ban_after"`
 	MaxWait  string `json:"max_wait"`
+	Any      bool
 	ID       string
 }
 
