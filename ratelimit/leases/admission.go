@@ -165,8 +165,13 @@ func (a *Admission) Used(key string, units ...int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	i := slices.IndexFunc(a.call.Keys, func(k ratelimit.Key) bool { return k.Name == key && k.TTL == 0 })
-	if i >= 0 && len(units) > 1 && len(units) != len(a.call.Keys[i].Limits) && slices.Max(units) == slices.Min(units) { // a policy may have another number of limits
-		units = units[:1]
+	if i >= 0 && len(units) > 1 && len(units) != len(a.call.Keys[i].Limits) && (a.isApplied(i) || slices.Max(units) == slices.Min(units)) {
+		// A policy may have another number of limits, also none.
+		if least := slices.Min(units); least >= 0 {
+			units = []int64{slices.Max(units)}
+		} else {
+			units = []int64{least}
+		}
 	}
 	switch {
 	case i < 0:
@@ -181,6 +186,11 @@ func (a *Admission) Used(key string, units ...int64) {
 		}
 		a.used[i] = slices.Clone(units)
 	}
+}
+
+// isApplied says whether the limits of a key are those of a policy.
+func (a *Admission) isApplied(key int) bool {
+	return key < len(a.result.Policies) && a.result.Policies[key].Name != ""
 }
 
 // Settle frees the slots and charges what was Used in place of what was taken: more, into debt if need be, or less. It does so also when ctx has

@@ -276,6 +276,25 @@ func TestAnAdmissionByAPolicyHasNothingToSettle(t *testing.T) {
 	assert.Len(t, s.calls, 1)
 }
 
+// Who wrote the code counted its limits; an operator may have put another number of them in their place.
+func TestAnAdmissionIsSettledByTheLimitsOfAPolicy(t *testing.T) {
+	t.Parallel()
+	for want, limits := range map[string]ratelimit.Limits{
+		"not named":                 nil, // NONE: nothing was taken
+		"RATE 9/1m TAKE 200 USED 8": {ratelimit.Rate(9, time.Minute).Take(200)},
+		"RATE 9/1m TAKE 1 USED 8; RATE 8/1m TAKE 1 USED 8; RATE 7/1m TAKE 1 USED 8": {ratelimit.Rate(9, time.Minute), ratelimit.Rate(8, time.Minute), ratelimit.Rate(7, time.Minute)},
+	} {
+		applied := []ratelimit.Applied{{}, {Name: "tokens", Field: "tokens", Limits: limits}, {}}
+		admit := func() (ratelimit.Result, error) { return ratelimit.Result{By: "server", Policies: applied}, nil }
+		s := &script{answers: map[ratelimit.Verb][]step{ratelimit.VerbLimit: {admit}, ratelimit.VerbSettle: {settled}}}
+		require.NoError(t, leases.DoAdmitted(t.Context(), s, prompt("a"), func(_ context.Context, a *leases.Admission) error {
+			a.Used("tokens", 7, 8)
+			return nil
+		}), want)
+		assert.Equal(t, want, used(s.of(ratelimit.VerbSettle)[0], "tokens"))
+	}
+}
+
 func TestWhatIsNoAdmissionIsRefused(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*ratelimit.Call){

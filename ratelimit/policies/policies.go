@@ -16,9 +16,9 @@ package policies
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/internal/about"
@@ -35,16 +35,13 @@ import (
 type Policies struct {
 	next   ratelimit.Decider
 	reader *Reader
-
-	mu   sync.Mutex
-	said map[string]bool
 }
 
 // New returns a Policies before next. client is one that ratelimit.New takes, such as that of next; with rueidis,
 // rueidislimit.Client(client); it may be nil if o.Read is set. New panics if next or what it reads by is nil.
 func New(next ratelimit.Decider, client Client, o Options) *Policies {
 	ratelimit.With(next) // panics at nil
-	return &Policies{next: next, reader: NewReader(client, o), said: map[string]bool{}}
+	return &Policies{next: next, reader: NewReader(client, o)}
 }
 
 // Reader is what reads the hash.
@@ -204,7 +201,8 @@ func none(call *ratelimit.Call, key int, applied []ratelimit.Applied) ratelimit.
 // ban puts the ban of r in place of that of a call, and says whether it has one. Calls that the server refuses together with a ban keep
 // what they have.
 func (r *Rule) ban(call *ratelimit.Call) bool {
-	if r.Ban == 0 || call.Verb != ratelimit.VerbLimit || call.Any || call.MaxWait != 0 {
+	leased := func(key ratelimit.Key) bool { return key.TTL != 0 }
+	if r.Ban == 0 || call.Verb != ratelimit.VerbLimit || call.Any || call.MaxWait != 0 || slices.ContainsFunc(call.Keys, leased) {
 		return false
 	}
 	call.Ban, call.BanAfter = r.Ban, r.BanAfter
@@ -218,6 +216,10 @@ func (r *Rule) limitsFor(call *ratelimit.Call, own ratelimit.Limits) (limits rat
 		return nil, ""
 	case call.Verb == ratelimit.VerbLimit && call.MaxWait != 0 && !r.onlyRates:
 		return nil, "MaxWait reserves units of RATE alone"
+	case call.Verb == ratelimit.VerbWait && r.shadows:
+		return nil, "a call that waits takes no SHADOW"
+	case call.Verb == ratelimit.VerbWait && r.onlyRates && (call.Group != "" || call.Priority != 0 || call.Weight > 1):
+		return nil, "callers take turns by Group, Weight and Priority only with a WINDOW or FIXED"
 	case call.Verb == ratelimit.VerbThrottle && !r.throttles:
 		return nil, "CL.THROTTLE takes one RATE"
 	}
@@ -281,17 +283,10 @@ func (s saying) put(limit ratelimit.Limit) ratelimit.Limit {
 	return limit
 }
 
-// mostSaid bounds how many reasons are remembered.
-const mostSaid = 1000
-
 // say says once why a rule does not count for a call.
 func (p *Policies) say(rule *Rule, why string) {
-	line := fmt.Sprintf("policy %s: %s is not for this call, the default counts: %s", rule.Field, strconv.Quote(strings.TrimSpace(rule.Text)), why)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.said[line] || len(p.said) >= mostSaid {
+	if _, told := rule.told.LoadOrStore(why, true); told {
 		return
 	}
-	p.said[line] = true
-	p.reader.logger().Warn(prefix + line)
+	p.reader.logger().Warn(fmt.Sprintf("%spolicy %s: %s is not for this call, the default counts: %s", prefix, shown(rule.Field), strconv.Quote(strings.TrimSpace(rule.Text)), why))
 }

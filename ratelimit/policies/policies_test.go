@@ -69,7 +69,7 @@ func (c *tableCall) call(t *testing.T) ratelimit.Call {
 		verbs[v.String()] = v
 	}
 	require.Contains(t, verbs, c.Verb)
-	call := ratelimit.Call{Verb: verbs[c.Verb], Cost: c.Cost, Ban: lengthOf(t, c.Ban), BanAfter: c.BanAfter, MaxWait: lengthOf(t, c.MaxWait), Any: c.Any, ID: c.ID}
+	call := ratelimit.Call{Verb: verbs[c.Verb], Cost: c.Cost, Ban: lengthOf(t, c.Ban), BanAfter: c.BanAfter, MaxWait: lengthOf(t, c.MaxWait), Any: c.Any, Group: c.Group, ID: c.ID}
 	for _, k := range c.Keys {
 		key := ratelimit.Key{Name: k.Name, Limits: limits(t, k.Limits), Slots: k.Slots, TTL: lengthOf(t, k.TTL)}
 		if k.Policy != "" {
@@ -82,7 +82,7 @@ func (c *tableCall) call(t *testing.T) ratelimit.Call {
 
 // plain is a call as it is sent, without the names of its limits.
 func plain(call ratelimit.Call) string {
-	text := fmt.Sprintf("%v cost %d ban %v after %s wait %v any %v id %s", call.Verb, call.Cost, call.Ban, call.BanAfter, call.MaxWait, call.Any, call.ID)
+	text := fmt.Sprintf("%v cost %d ban %v after %s wait %v any %v group %q id %s", call.Verb, call.Cost, call.Ban, call.BanAfter, call.MaxWait, call.Any, call.Group, call.ID)
 	for _, key := range call.Keys {
 		text += fmt.Sprintf("; %s slots %d ttl %v", key.Name, key.Slots, key.TTL)
 		for i := range key.Limits {

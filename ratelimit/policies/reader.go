@@ -324,6 +324,12 @@ func equal(a, b map[string]string) bool {
 	return true
 }
 
+// shown is a field as part of one line: a key may hold whatever bytes.
+func shown(field string) string {
+	quoted := strconv.Quote(field)
+	return quoted[1 : len(quoted)-1]
+}
+
 func (r *Reader) tellUnreadable(fields []string, errs map[string]error, hash map[string]string) {
 	slices.Sort(fields)
 	for i, field := range fields {
@@ -339,7 +345,7 @@ func (r *Reader) tellUnreadable(fields []string, errs map[string]error, hash map
 		if rule := r.last.counts[field]; rule != nil {
 			still = strconv.Quote(rule.Text) + " still counts"
 		}
-		r.logger().Error(fmt.Sprintf("%spolicy %s: %s cannot be read, %s", prefix, field, strconv.Quote(hash[field]), still), "error", errs[field])
+		r.logger().Error(fmt.Sprintf("%spolicy %s: %s cannot be read, %s", prefix, shown(field), strconv.Quote(hash[field]), still), "error", errs[field])
 	}
 }
 
@@ -368,6 +374,6 @@ func (r *Reader) tellChanges(before, now map[string]*Rule) {
 			r.logger().Info(fmt.Sprintf("%s%s: %d more policies have changed", prefix, r.o.Hash, len(fields)-i))
 			return
 		}
-		r.logger().Info(prefix + "policy " + field + " is " + lines[field])
+		r.logger().Info(prefix + "policy " + shown(field) + " is " + lines[field])
 	}
 }

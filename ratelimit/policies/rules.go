@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/internal/about"
@@ -50,6 +51,8 @@ type Rule struct {
 	applied   []ratelimit.Applied // what it is for a call on one key, of which the code says nothing else
 	onlyRates bool                // units of it can be reserved
 	throttles bool                // CL.THROTTLE takes it
+	shadows   bool                // a limit of it is a rehearsal
+	told      sync.Map            // why it is not for some calls
 }
 
 func newRule(name, field string, value Value) *Rule {
@@ -58,6 +61,7 @@ func newRule(name, field string, value Value) *Rule {
 	for i := range value.Limits {
 		l := about.Of(&value.Limits[i])
 		rule.onlyRates = rule.onlyRates && l.Rate
+		rule.shadows = rule.shadows || l.Shadow
 		rule.throttles = rule.throttles && l.Rate && l.Count > 0 && !l.Shadow
 	}
 	return rule

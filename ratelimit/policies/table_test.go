@@ -74,6 +74,7 @@ type tableCall struct {
 	BanAfter string `json:"ban_after"`
 	MaxWait  string `json:"max_wait"`
 	Any      bool
+	Group    string
 	ID       string
 }
 

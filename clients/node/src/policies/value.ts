@@ -33,6 +33,7 @@ export interface Value {
 const most = 8 // limits of a key
 const longest = 2n ** 63n - 1n
 const day = 86_400_000_000_000n
+const longestBan = 36_500n * day
 
 /** Reads a value, or throws. */
 export function readValue(name: string, text: string): Value {
@@ -45,7 +46,8 @@ export function readValue(name: string, text: string): Value {
   const made = first ? policy(name, first, ...limits.slice(1)) : []
   if (words.length === 0) return { limits: made }
   const [, ban = '', after, banAfter, more] = words as (string | undefined)[]
-  if (nanoseconds(ban, 'BAN') === 0n) throw new RangeError('BAN: it must not be 0')
+  const banned = nanoseconds(ban, 'BAN')
+  if (banned === 0n || banned > longestBan) throw new RangeError('BAN takes a length of time of at most 100 years, not 0')
   if (after === undefined) return { limits: made, ban: ban as Duration }
   if (after.toUpperCase() !== 'AFTER' || more !== undefined) throw new SyntaxError(`BAN: expected AFTER or the end behind it, not '${more ?? after}'`)
   try {
@@ -68,8 +70,10 @@ function checkLimit(limit: Limit): void {
   if (!zone) return
   if (/(ns|ms|[smh])$/.test(limit.words[1] ?? '') && limit.periodNs % day !== 0n) throw new RangeError('TZ goes with periods of whole days, weeks, months or years')
   try {
-    if (!/^[A-Za-z]/.test(zone)) throw new RangeError('an offset is no zone')
-    new Intl.DateTimeFormat('en', { timeZone: zone })
+    if (!/^[A-Z][^/]*(?:\/[A-Z][^/]*)*$/.test(zone) || zone.startsWith('SystemV/')) throw new RangeError('no name of IANA')
+    // Intl takes any case; it says how a zone is written, or which other one it is.
+    const { timeZone } = new Intl.DateTimeFormat('en', { timeZone: zone }).resolvedOptions()
+    if (timeZone !== zone && timeZone.toLowerCase() === zone.toLowerCase()) throw new RangeError('in another case')
   } catch {
     throw new RangeError(`TZ: there is no time zone '${zone}'`)
   }

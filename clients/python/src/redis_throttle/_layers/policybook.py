@@ -174,6 +174,13 @@ class Book:
         elif call.verb == "limit" and call.max_wait is not None and any(limit.kind != "RATE" for limit in applied.limits):
             self._unfit(rule, "units are reserved by rates alone")
             return None
+        elif call.verb == "wait" and any(limit.shadow for limit in applied.limits):
+            self._unfit(rule, "a call that waits takes no SHADOW")
+            return None
+        elif (call.verb == "wait" and (call.group or call.priority or call.weight != 1) and applied.limits
+              and all(limit.kind == "RATE" for limit in applied.limits)):
+            self._unfit(rule, "callers take turns by group, weight and priority only with a WINDOW or FIXED")
+            return None
         return applied
 
     def _unfit(self, rule: Rule, why: str) -> None:

@@ -15,6 +15,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.BiConsumer;
 import java.util.function.LongSupplier;
+import java.util.regex.Pattern;
 
 /**
  * Takes the numbers of limits that have the name of a policy ({@link Limits#policy(String, Limit...)}) from a hash in Redis, where they
@@ -42,6 +43,7 @@ public final class Policies implements Decider, AutoCloseable {
   private static final Logger LOG = System.getLogger("io.github.redisthrottle");
   private static final long FIRST_MS = 200;
   private static final double JITTER = 0.1;
+  private static final Pattern CONTROL = Pattern.compile("[\\p{Cntrl}\\u0080-\\u009f\\u2028\\u2029]");
 
   private final Decider next;
   private final Options options;
@@ -100,10 +102,15 @@ public final class Policies implements Decider, AutoCloseable {
 
   private Policies(Decider next, PolicyReader reader, Options options, LongSupplier clock) {
     this.next = Objects.requireNonNull(next, "next");
-    this.options = options;
+    this.options = options.log((level, line) -> options.log().accept(level, oneLine(line)));
     this.reader = reader;
     this.clock = clock;
-    this.table = new PolicyTable(options.hash(), options.log());
+    this.table = new PolicyTable(options.hash(), this.options.log());
+  }
+
+  /** Returns what may be in a log: fields and values may hold whatever their writer likes, such as a line of somebody else. */
+  private static String oneLine(String line) {
+    return CONTROL.matcher(line).replaceAll(found -> String.format("\\\\u%04x", (int) found.group().charAt(0)));
   }
 
   /** Returns one before a decider, which reads over the connection that the limiter has. Closing it closes the decider. */
@@ -180,10 +187,10 @@ public final class Policies implements Decider, AutoCloseable {
     }
   }
 
-  /** Reads in a thread of its own: some connections block. */
+  /** Reads in a thread of its own: some connections block, and some throw at once. */
   private void read() {
     try {
-      background.scheduler().execute(() -> reader.read().whenComplete(this::ended));
+      background.scheduler().execute(() -> Stages.chain(CompletableFuture.completedFuture(null), begun -> reader.read()).whenComplete(this::ended));
     } catch (RejectedExecutionException e) { // closed
       first.complete(false);
     }

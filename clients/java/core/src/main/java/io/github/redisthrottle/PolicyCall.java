@@ -53,6 +53,10 @@ record PolicyCall(Call call, Call asked, List<Optional<Result.Applied>> policies
     String why = null;
     if (call.verb() == Call.Verb.LIMIT && call.maxWait() != null && !value.reserves) {
       why = "the call has a maxWait, and only rates are reserved";
+    } else if (call.verb() == Call.Verb.WAIT && value.shadows) {
+      why = "a call that waits takes no SHADOW";
+    } else if (call.verb() == Call.Verb.WAIT && value.reserves && !value.isNone() && (!call.group().isEmpty() || call.weight() != 1 || call.priority() != 0)) {
+      why = "callers take turns by group, weight and priority only with a WINDOW or FIXED";
     } else if (!value.isNone() && value.in(key.limits()) == null) {
       why = "the limits of the call do not take the same, and there are not as many";
     }
@@ -86,8 +90,8 @@ record PolicyCall(Call call, Call asked, List<Optional<Result.Applied>> policies
       }
     }
     Call call = keys.isEmpty() ? null : asked.withKeys(keys);
-    // No server takes a ban with any key, or with a wait.
-    if (call != null && ban != null && asked.verb() == Call.Verb.LIMIT && !asked.any() && asked.maxWait() == null) {
+    // No server takes a ban with any key, with a wait, or with slots.
+    if (call != null && ban != null && asked.verb() == Call.Verb.LIMIT && !asked.any() && asked.maxWait() == null && !asked.leases()) {
       call = call.withBan(ban, banAfter);
     }
     return new PolicyCall(call, asked, List.copyOf(policies), places, passing);

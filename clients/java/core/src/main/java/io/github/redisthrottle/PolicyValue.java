@@ -1,6 +1,7 @@
 package io.github.redisthrottle;
 
 import java.time.Duration;
+import java.time.ZoneId;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
@@ -21,6 +22,7 @@ final class PolicyValue {
   final Duration ban; // null without one
   final String banAfter; // null without it
   final boolean reserves; // all limits are rates
+  final boolean shadows; // one of them is a rehearsal
   final Optional<Result.Applied> applied;
   private final String name;
   private final Set<String> told = ConcurrentHashMap.newKeySet();
@@ -33,6 +35,7 @@ final class PolicyValue {
     this.ban = ban;
     this.banAfter = banAfter;
     this.reserves = limits.stream().allMatch(limit -> limit.kind() == Limit.Kind.RATE);
+    this.shadows = limits.stream().anyMatch(Limit::isShadow);
     this.applied = Optional.of(new Result.Applied(name, field, limits));
   }
 
@@ -104,6 +107,9 @@ final class PolicyValue {
       if (!limit.name().isEmpty()) {
         PolicyField.name(limit.name());
       }
+      if (!limit.zone().isEmpty() && (!ZoneId.getAvailableZoneIds().contains(limit.zone()) || limit.zone().startsWith("SystemV/"))) {
+        throw new IllegalArgumentException("TZ: no time zone has the name \"" + limit.zone() + "\"");
+      }
       return limit;
     } catch (IllegalArgumentException e) {
       throw new IllegalArgumentException(quoted + e.getMessage(), e);
@@ -125,6 +131,9 @@ final class PolicyValue {
     Duration ban = Durations.parse(words.get(1), "BAN");
     if (ban.toMillis() < 1) {
       throw new IllegalArgumentException("BAN: \"" + words.get(1) + "\" is shorter than a millisecond");
+    }
+    if (ban.compareTo(Durations.LONGEST_WAIT) > 0) {
+      throw new IllegalArgumentException("BAN: \"" + words.get(1) + "\" is longer than 100 years");
     }
     try {
       return after ? ANY.ban(ban).banAfter(words.get(3)) : ANY.ban(ban);

@@ -119,10 +119,45 @@ class PoliciesTest {
       limiter.ask(Call.limit("k", API).maxWait(Duration.ofMinutes(5)));
       limiter.limitAny(Keys.of("k", API));
       limiter.peek("k", API);
+      limiter.admit(Keys.of("another", API).and("running", Slots.of(9, Duration.ofMinutes(1)))).close();
     }
     assertEquals(Duration.ofMinutes(15), passed.get(0).ban());
     assertEquals("3/1h", passed.get(0).banAfter());
-    passed.subList(1, 4).forEach(call -> assertNull(call.ban(), call::toString));
+    passed.subList(1, 5).forEach(call -> assertNull(call.ban(), call::toString));
+  }
+
+  @Test
+  void aReadingThatThrowsIsNotTheLast() {
+    AtomicInteger readings = new AtomicInteger();
+    List<String> lines = new CopyOnWriteArrayList<>();
+    Policies.Source source =
+        () -> {
+          if (readings.incrementAndGet() == 2) {
+            throw new NoClassDefFoundError("an Error, as executors of connections throw what is none of their stage's");
+          }
+          return Map.of("api", "RATE " + readings + "/m");
+        };
+    try (Policies policies = Policies.of(fake, source, Policies.Options.DEFAULT.log((level, line) -> lines.add(line)), now::get)) {
+      for (int i = 1; i <= 3; i++) {
+        now.addAndGet(2_000_000_000);
+        policies.decide(Call.limit("k", API)).toCompletableFuture().join();
+        int read = i;
+        Server.await("reading " + i + " is over", () -> !policies.isReading() && readings.get() == read);
+      }
+      assertEquals(Map.of("api", "RATE 3/m"), policies.inForce());
+    }
+    assertTrue(lines.get(1).startsWith("throttle:policies could not be read, what was read last counts"), lines::toString);
+  }
+
+  @Test
+  void whatIsSaidIsOneLine() {
+    List<String> lines = new CopyOnWriteArrayList<>();
+    hash.put("api/a\nb\u001b[2J", "RATE\n5/x");
+    try (Policies policies = Policies.of(fake, () -> hash, Policies.Options.DEFAULT.log((level, line) -> lines.add(line)))) {
+      policies.decide(Call.limit("k", API)).toCompletableFuture().join();
+      Server.await("the hash is read", () -> !lines.isEmpty());
+    }
+    assertTrue(lines.get(0).startsWith("policy api/a\\u000ab\\u001b[2J: \"RATE\\u000a5/x\" cannot be read"), lines::toString);
   }
 
   @Test
