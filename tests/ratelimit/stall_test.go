@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -109,7 +110,8 @@ func TestPatienceEndsAWaitAtAServerThatHangs(t *testing.T) {
 					}
 					select {
 					case err := <-ended:
-						assert.True(t, ratelimit.IsOutage(err), "%s: %v", library, err)
+						// On a machine so busy that this process is late, the lateness is its own.
+						assert.True(t, ratelimit.IsOutage(err) || ratelimit.IsOverload(err) && strings.Contains(err.Error(), "too busy"), "%s: %v", library, err)
 					case <-time.After(time.Minute):
 						t.Error(library, " waits for as long as it may")
 					}
