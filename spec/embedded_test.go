@@ -75,7 +75,9 @@ func TestAnExampleTellsItsFirstDifferenceAndIsRenewed(t *testing.T) {
 }
 
 func newHost() *host {
-	return &host{waiters: map[string]embedded.Waiter{}, answers: map[embedded.Waiter]string{}}
+	h := &host{waiters: map[string]embedded.Waiter{}, answers: map[embedded.Waiter]string{}}
+	h.ResizeTop(spec.TopKeys)
+	return h
 }
 
 // host is an embedded.Host whose clock a transcript sets.

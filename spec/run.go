@@ -18,6 +18,9 @@ type Host interface {
 	Holds(key string) string
 }
 
+// TopKeys is how many keys CL.TOP keeps on a Host.
+const TopKeys = 10
+
 // TB is what Run needs of a test.
 type TB interface {
 	Helper()

@@ -144,7 +144,7 @@ type Call struct {
 	// What lasts from call to call. It belongs to the code that runs the commands.
 	Past *Past    // remembers what words were read as; nil to read the words of each call again
 	Many *Many    // room for the limits of several keys; made when a call needs it and it is nil
-	Top  *TopKeys // counts the keys that are limited; nil to count none
+	Top  *TopKeys // counts the keys that are limited, by shadows too; nil to count none
 
 	scratch
 }
@@ -229,7 +229,9 @@ func (c *Call) Run(cmd *Command) {
 	cmd.Run(c)
 	if cmd.Decides && c.Reply >= ReplyIntegers && c.Reply <= ReplyFieldsEach {
 		c.tally(c.Integers[0] != 0)
-		c.Shadowed = c.Tally == Allowed && c.shadow > 0
+		if c.shadow > 0 && c.Tally == Allowed {
+			c.tallyShadow()
+		}
 	}
 }
 
@@ -255,7 +257,17 @@ func (c *Call) tally(limited bool) {
 }
 
 //go:noinline
-func (c *Call) countTop() { c.Top.table.Hit(c.DB, c.name(c.TallyKey), c.NowNs) }
+func (c *Call) countTop() { c.Top.limited.Hit(c.DB, c.name(c.TallyKey), c.NowNs) }
+
+// tallyShadow counts a call that a shadow would have limited, for the key of that shadow.
+//
+//go:noinline
+func (c *Call) tallyShadow() {
+	c.Shadowed = true
+	if !c.Top.isOff() {
+		c.Top.shadowed.Hit(c.DB, c.name(c.TallyKey), c.NowNs)
+	}
+}
 
 // name returns the name of a key.
 func (c *Call) name(index int) []byte {

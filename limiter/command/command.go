@@ -93,7 +93,7 @@ func (cmd *Command) prepare() {
 	front := append(keyArgs(cmd.Keys), cmd.Args...)
 	cmd.least, cmd.most = cmd.syntax.CountArgs(front)
 	cmd.Args = append(front, cmd.syntax.Args()...)
-	cmd.History = cmd.syntax.History(cmd.Since, cmd.Later)
+	cmd.History = cmd.syntax.History(cmd.Since, front, cmd.Later)
 }
 
 // findNames finds where ids and the number of slots stand in the usual order.

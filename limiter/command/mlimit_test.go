@@ -2,6 +2,7 @@
 package command
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -168,7 +169,7 @@ func TestMLimitTalliesTheKeyThatDecided(t *testing.T) {
 		assert.Equal(t, test.key, c.TallyKey, test.line)
 		assert.Equal(t, test.shadow, c.Shadowed, test.line)
 	}
-	assert.Equal(t, ReplyWrongArity, ask(Top, nil, "1 2").Reply)
+	assert.Equal(t, ReplyWrongArity, ask(Top, nil, "1 SHADOW 2").Reply)
 	assert.Equal(t, 1, ask(Top, nil, "1").RowCount)
 	list := ask(Top, nil, "")
 	require.Equal(t, ReplyRows, list.Reply)
@@ -176,6 +177,10 @@ func TestMLimitTalliesTheKeyThatDecided(t *testing.T) {
 	name, integers := list.Row(0)
 	assert.Equal(t, "b", string(name))
 	assert.Equal(t, int64(3), integers[1])
+	list = ask(Top, nil, "SHADOW")
+	require.Equal(t, 1, list.RowCount)
+	name, integers = list.Row(0)
+	assert.Equal(t, "b 1", fmt.Sprintf("%s %d", name, integers[1]))
 }
 
 func TestMLimitDoesNotAllocate(t *testing.T) {

@@ -102,7 +102,8 @@ func TestTop(t *testing.T) {
 	for _, bad := range []string{"0", "-1", "x", "100001", "1.5"} {
 		assert.Contains(t, kit.Do(t, c, "CL.TOP %s", bad).Text, "count must be an integer from 1 to 100000")
 	}
-	assert.Contains(t, kit.Do(t, c, "CL.TOP 1 2").Text, "wrong number of arguments")
+	assert.Contains(t, kit.Do(t, c, "CL.TOP 1 2").Text, "near '2': expected SHADOW")
+	assert.Contains(t, kit.Do(t, c, "CL.TOP 1 SHADOW 2").Text, "wrong number of arguments")
 	kit.Do(t, c, "HELLO 3")
 	assert.Equal(t, "%", string(kit.Do(t, c, "CL.TOP 1").Elems[0].Kind), "a map in RESP3")
 	if s.Program.AtLeast(7, 0) {

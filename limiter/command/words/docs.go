@@ -13,6 +13,7 @@ const (
 	V020 = "0.2.0"
 	V030 = "0.3.0"
 	V040 = "0.4.0"
+	V050 = "0.5.0"
 )
 
 // The complexity of commands that have limits: on one key, and on several.
@@ -21,16 +22,21 @@ const (
 	PerKeyAndLimit = "O(N*M) where N is the number of keys and M the number of limits of a key, each at most 8. A WINDOW adds O(1), at most 65 entries, and SLOTS O(log L) where L is the number of leases."
 )
 
-var versions = []string{V010, V020, V030, V040} // oldest first
+var versions = []string{V010, V020, V030, V040, V050} // oldest first
 
 // Change is what came to a command with a version of the module.
 type Change struct{ Since, Changes string }
 
-// History tells which words came to a command after its first version, since. later are words by the version that they came to
-// the command with, where that is not the one in the vocabulary.
-func (s *Syntax) History(since string, later map[string]string) (all []Change) {
+// History tells which words came to a command after its first version, since: those of its arguments, and those of the vocabulary. later
+// are words by the version that they came to the command with, where that is not the one in the vocabulary.
+func (s *Syntax) History(since string, args []Arg, later map[string]string) (all []Change) {
 	for _, version := range versions[slices.Index(versions, since)+1:] {
 		var names []string
+		for _, arg := range args {
+			if arg.Since == version {
+				names = append(names, arg.Token)
+			}
+		}
 		for _, w := range s.words() {
 			if w.sinceIn(later) == version {
 				names = append(names, w.name)
@@ -85,6 +91,7 @@ type Arg struct {
 	Name     string
 	Type     ArgType
 	Token    string // the word in front
+	Since    string // the version that Token came with, if that is not the command's first
 	Optional bool
 	Multiple bool
 	Args     []Arg

@@ -64,7 +64,7 @@ func TestWhatCommandDocsShowsOfTheArguments(t *testing.T) {
 		command.Renew:   "key ID id TTL duration [COMPACT]",
 		command.Release: "key ID id ...",
 		command.Leases:  "key [COUNT n]",
-		command.Top:     "[count]",
+		command.Top:     "[count] [SHADOW]",
 	} {
 		assert.Equal(t, want, usage(cmd.Args), cmd.Name)
 	}
@@ -97,6 +97,7 @@ func TestWhatCommandDocsShowsOfTheHistory(t *testing.T) {
 	for cmd, want := range map[*command.Command][]words.Change{
 		command.MLimit: {{Since: "0.3.0", Changes: "Added SLOTS, TTL, ID and EACH."}, {Since: "0.4.0", Changes: "Added AFTER."}},
 		command.Lease:  {{Since: "0.3.0", Changes: "Added GROUP and PRIORITY."}, {Since: "0.4.0", Changes: "Added WEIGHT."}},
+		command.Top:    {{Since: "0.5.0", Changes: "Added SHADOW."}},
 		command.Leases: nil,
 	} {
 		assert.Equal(t, want, cmd.History, cmd.Name)
