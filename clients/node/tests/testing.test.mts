@@ -189,7 +189,10 @@ describe('throttle-dev', () => {
   })
 })
 
-const examples = [...readFileSync(path.join(root, 'docs/testing.md'), 'utf8').matchAll(/```js\n(.*?)```/gs)].map(([, code = '']) => code)
+const examples = [
+  ...[...readFileSync(path.join(root, 'docs/testing.md'), 'utf8').matchAll(/```js\n(.*?)```/gs)].map(([, code = '']) => code),
+  ...['testing-vitest.mjs', 'testing-jest.cjs'].map((file) => readFileSync(path.join(packageFolder, 'examples', file), 'utf8')),
+]
 const env = { ...process.env, NODE_TEST_CONTEXT: undefined, THROTTLE_DEV: program }
 
 /** Runs an example as a file of tests of Node.js's own runner. */

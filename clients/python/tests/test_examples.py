@@ -1,4 +1,4 @@
-"""The examples for frameworks: the login pages of examples/, and routes and plans as the README prints them."""
+"""The examples for frameworks: the login pages of examples/, and routes and plans."""
 
 from __future__ import annotations
 
