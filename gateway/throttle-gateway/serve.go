@@ -18,6 +18,7 @@ import (
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/redis/go-redis/v9/logging"
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
@@ -33,6 +34,7 @@ import (
 	"redis-throttle/gateway/internal/decide"
 	"redis-throttle/gateway/internal/service"
 	"redis-throttle/gateway/internal/settings"
+	"redis-throttle/gateway/internal/xds"
 	"redis-throttle/ratelimit/observed"
 	"redis-throttle/ratelimit/otellimit"
 	"redis-throttle/ratelimit/policies"
@@ -50,6 +52,7 @@ type gateway struct {
 	extra   []*http.Server // not for proxies
 
 	certificates settings.Certificates
+	source       *xds.Client // nil if the configuration is in files
 
 	failed chan error    // of a server that ended
 	probed chan struct{} // closed when Redis was asked for the first time
@@ -64,9 +67,6 @@ type gateway struct {
 // A value of again has it read the files at once.
 func serve(ctx context.Context, s *settings.Settings, paths []string, again <-chan os.Signal) error {
 	logging.Disable() // go-redis logs addresses; errors are logged once, here
-	if len(paths) == 0 {
-		paths = []string{s.Folder()}
-	}
 	flush, err := traces(ctx, s)
 	if err != nil {
 		return err
@@ -80,19 +80,9 @@ func serve(ctx context.Context, s *settings.Settings, paths []string, again <-ch
 	if err := g.buildWith(registry); err != nil {
 		return err
 	}
-	files := config.Read(paths...)
-	if err := g.service.Load(files); err != nil {
-		if !s.ForceStart {
-			return err
-		}
-		slog.Error("there is no configuration: requests are refused until a file is right", "error", err)
+	if err := g.configure(paths, again); err != nil {
+		return err
 	}
-	load := func(files config.Files) {
-		if err := g.service.Load(files); err != nil {
-			slog.Error("the configuration stays as it was", "error", err)
-		}
-	}
-	go config.Watch(g.running, files, again, load, paths...)
 	g.firstProbe()
 	if err := g.listen(gathered); err != nil {
 		return err
@@ -106,6 +96,53 @@ func serve(ctx context.Context, s *settings.Settings, paths []string, again <-ch
 		err = g.drain()
 	}
 	return errors.Join(err, g.end())
+}
+
+// configure has the configuration loaded, now and whenever it changes.
+func (g *gateway) configure(paths []string, again <-chan os.Signal) error {
+	if g.source != nil {
+		if len(paths) > 0 {
+			return errors.New("with CONFIG_TYPE=GRPC_XDS_SOTW the configuration comes from the management server: name no files")
+		}
+		go g.source.Run(g.running, again)
+		return nil
+	}
+	if len(paths) == 0 {
+		paths = []string{g.s.Folder()}
+	}
+	files := config.Read(paths...)
+	if err := g.service.Load(files); err != nil {
+		if !g.s.ForceStart {
+			return err
+		}
+		slog.Error("there is no configuration: requests are refused until a file is right", "error", err)
+	}
+	go config.Watch(g.running, files, again, func(files config.Files) { _ = g.load(files) }, paths...)
+	return nil
+}
+
+// load loads a configuration in the place of another, which stays if this one has mistakes.
+func (g *gateway) load(files config.Files) error {
+	err := g.service.Load(files)
+	if err != nil {
+		slog.Error("the configuration stays as it was", "error", err)
+	}
+	return err
+}
+
+// management makes the client of the management server.
+func (g *gateway) management(registry prometheus.Registerer) error {
+	secure, err := g.s.Xds.TLS(&g.certificates)
+	if err != nil {
+		return err
+	}
+	connected := promauto.With(registry).NewGauge(prometheus.GaugeOpts{
+		Name: "throttle_gateway_xds_connected", Help: "1 while there is a stream to the management server.",
+	})
+	g.source = &xds.Client{Settings: &g.s.Xds, TLS: secure, Load: g.load, Version: version, Connected: func(is bool) {
+		connected.Set(map[bool]float64{true: 1}[is])
+	}}
+	return nil
 }
 
 // drain lets proxies know by the health that the process is about to stop, and serves on until they have gone elsewhere.
@@ -180,6 +217,11 @@ func (g *gateway) build(registry prometheus.Registerer) error {
 	g.service = service.New(g.s, g.chain, g.chain.Out, registry)
 	if hash := g.s.Redis.Policies; hash != "" {
 		g.service.Follow(policies.NewReader(client, policies.Options{Hash: hash, Logger: slog.Default()}))
+	}
+	if g.s.ByXds() {
+		if err := g.management(registry); err != nil {
+			return err
+		}
 	}
 	g.grpc = grpc.NewServer(options...)
 	g.service.Register(g.grpc)
@@ -282,7 +324,9 @@ func address(host string, port int) string { return net.JoinHostPort(host, strco
 
 // healthy says whether proxies should come here.
 func (g *gateway) healthy() bool {
-	return g.running.Err() == nil && !g.draining.Load() && (!g.s.HealthNeedsConfig || g.service.Loaded()) && (!g.s.HealthNeedsRedis || g.chain.Up())
+	loaded, hasDomain := g.service.Loaded()
+	isConfigured := (loaded || g.s.ForceStart) && (hasDomain || !g.s.HealthNeedsConfig)
+	return g.running.Err() == nil && !g.draining.Load() && isConfigured && (!g.s.HealthNeedsRedis || g.chain.Up())
 }
 
 // startPatience is how long the process waits for Redis before it listens. An outage does not keep it from deciding by redis_down.

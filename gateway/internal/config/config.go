@@ -209,11 +209,7 @@ func optionsOf(limit ratelimit.Limit) map[string]string {
 }
 
 // domain reads a file. With merge, a domain of an earlier file gets the descriptors of this one, too.
-func (c *Config) domain(r *reader, text string, merge bool) {
-	document := r.parse(text)
-	if len(r.errs) > 0 {
-		return
-	}
+func (c *Config) domain(r *reader, document *yaml.Node, merge bool) {
 	var f map[string]*yaml.Node
 	if !isNull(document) {
 		f = r.fields(document, ofDomain...)
@@ -248,7 +244,7 @@ func (c *Config) domain(r *reader, text string, merge bool) {
 		}
 		c.Domains[d.Name] = d
 	case !merge:
-		r.fail(f["domain"], "the domain %q is in another file already; MERGE_DOMAIN_CONFIG=true merges them", d.Name)
+		r.fail(f["domain"], "the domain %q is in another file or resource already; MERGE_DOMAIN_CONFIG=true merges them", d.Name)
 	default:
 		r.descriptors(known, known.root, d.Name, f["descriptors"])
 		for _, key := range ofDomain[2:] {

@@ -105,7 +105,7 @@ func TestMistakesAreToldWithTheirPlace(t *testing.T) {
 		assert.EqualError(t, err, want, text)
 	}
 	_, err := load(t, false, "domain: d\n", "domain: d\n")
-	assert.EqualError(t, err, `1.yaml:1:9: the domain "d" is in another file already; MERGE_DOMAIN_CONFIG=true merges them`)
+	assert.EqualError(t, err, `1.yaml:1:9: the domain "d" is in another file or resource already; MERGE_DOMAIN_CONFIG=true merges them`)
 	_, err = load(t, true, "domain: d\n", "domain: d\ncompat: true\n")
 	assert.EqualError(t, err, `1.yaml:2:9: compat may be set only in the first file of domain "d"`)
 	_, err = load(t, false, "domain: d\nkind: a\ncompat: b\n", "domain: ''\n")
@@ -293,7 +293,7 @@ func FuzzFile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, descriptor string) {
 		r := &reader{file: "f"}
 		c := &Config{Domains: map[string]*Domain{}}
-		c.domain(r, text, false)
+		c.domain(r, r.parse(text), false)
 		for _, d := range c.Domains {
 			m := d.Match(entries(descriptor))
 			if m.Rule != nil && len(r.errs) == 0 && !m.Rule.Unlimited {

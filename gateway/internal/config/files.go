@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v4"
 )
 
 // Files is what a configuration is made of.
@@ -25,7 +27,12 @@ type Files struct {
 	isOnce bool
 }
 
-type file struct{ name, text string }
+// file is a text, or a document that came in another form.
+type file struct {
+	name, text string
+	document   *yaml.Node
+	doubts     []string
+}
 
 // most is how many files and folders are read. Folders that lead to each other by links could go on for ever.
 const most = 10_000
@@ -67,8 +74,16 @@ func (f Files) Parse(merge bool) (*Config, error) {
 	c := &Config{Domains: map[string]*Domain{}, Version: f.Version}
 	errs := slices.Clone(f.errs)
 	for _, one := range f.list {
-		r := &reader{file: one.name}
-		c.domain(r, one.text, merge)
+		r := &reader{file: one.name, doubts: slices.Clone(one.doubts)}
+		document := one.document
+		if document == nil {
+			document = r.parse(one.text)
+		} else {
+			r.built(document)
+		}
+		if len(r.errs) == 0 {
+			c.domain(r, document, merge)
+		}
 		errs = append(errs, r.errs...)
 		c.Doubts = append(c.Doubts, r.doubts...)
 	}
@@ -135,7 +150,7 @@ func (f *Files) read(path string, above ...fs.FileInfo) {
 	case info.Mode().IsRegular(), f.isOnce && len(above) == 0 && !info.IsDir():
 		var text []byte
 		if text, err = os.ReadFile(path); err == nil {
-			f.list = append(f.list, file{path, string(text)})
+			f.list = append(f.list, file{name: path, text: string(text)})
 		}
 	case !info.IsDir():
 		err = fmt.Errorf("%s is no file and no folder", path) // reading a pipe would wait for a writer

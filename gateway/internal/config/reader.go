@@ -18,6 +18,9 @@ type reader struct {
 	doubts []string
 	// An alias can contain itself, or stand for more than memory holds.
 	depth, elements, most int
+
+	document *yaml.Node            // of a resource, whose nodes have no lines
+	paths    map[*yaml.Node]string // of its nodes
 }
 
 // The deepest file that is read, how many elements its aliases may stand for beside those that are written out, and how many mappings come into one by "<<".
@@ -40,6 +43,13 @@ func (r *reader) doubt(n *yaml.Node, format string, args ...any) {
 func (r *reader) place(n *yaml.Node) string {
 	if n != nil && n.Line > 0 {
 		return fmt.Sprintf("%s:%d:%d", r.file, n.Line, n.Column)
+	}
+	if r.document != nil && r.paths == nil {
+		r.paths = map[*yaml.Node]string{}
+		pathsOf(r.document, "", r.paths)
+	}
+	if path := r.paths[n]; path != "" {
+		return r.file + ": " + path
 	}
 	return r.file
 }
@@ -64,6 +74,9 @@ func (r *reader) parse(text string) *yaml.Node {
 	r.most = size(&document) + mostRepeated
 	return resolve(&document)
 }
+
+// built prepares for a document that no text was parsed for.
+func (r *reader) built(document *yaml.Node) { r.document, r.most = document, size(document) }
 
 // size is how many nodes are written out in a file.
 func size(n *yaml.Node) int {

@@ -26,6 +26,8 @@ type metrics struct {
 	info      *prometheus.GaugeVec
 	loadedAt  prometheus.Gauge
 
+	loadFailed prometheus.Gauge
+
 	unknown, policies *prometheus.CounterVec
 
 	loads, loadFails, shadowed, lost prometheus.Counter
@@ -93,13 +95,17 @@ func newMetrics(registry prometheus.Registerer, out func() bool) *metrics {
 			Name: "ratelimit_service_response_time_seconds", Help: "How long requests took.",
 			Buckets: []float64{100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1},
 		}, []string{"grpc_method"}),
-		info:     r.NewGaugeVec(prometheus.GaugeOpts{Name: "throttle_gateway_config_info", Help: "The configuration in use."}, []string{"version"}),
+		info: r.NewGaugeVec(prometheus.GaugeOpts{Name: "throttle_gateway_config_info", Help: "The configuration in use."}, []string{"version"}),
+		loadFailed: r.NewGauge(prometheus.GaugeOpts{
+			Name: "throttle_gateway_config_load_failed", Help: "1 while the newest configuration has mistakes, so that an older one or none is in use.",
+		}),
 		loadedAt: r.NewGauge(prometheus.GaugeOpts{Name: "throttle_gateway_config_loaded_timestamp_seconds", Help: "When the configuration was loaded."}),
 	}
 }
 
 func (m *metrics) loaded(version string) {
 	m.loads.Inc()
+	m.loadFailed.Set(0)
 	m.info.Reset()
 	m.info.WithLabelValues(version).Set(1)
 	m.loadedAt.SetToCurrentTime()

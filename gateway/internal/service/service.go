@@ -65,19 +65,30 @@ func (s *Service) Load(files config.Files) error {
 	c, err := files.Parse(s.settings.MergeDomains)
 	if err != nil {
 		s.metrics.loadFails.Inc()
+		s.metrics.loadFailed.Set(1)
 		return err
 	}
 	for _, doubt := range c.Doubts {
 		slog.Warn("the configuration is hardly what you want", "at", doubt)
 	}
-	s.config.Store(c)
+	before := s.config.Swap(c)
 	s.metrics.loaded(c.Version)
+	if before != nil {
+		for _, name := range slices.Sorted(maps.Keys(before.Domains)) {
+			if c.Domains[name] == nil {
+				slog.Warn("a domain has gone: its requests are let through", "domain", name)
+			}
+		}
+	}
 	slog.Info("configuration loaded", "domains", len(c.Domains), "version", c.Version)
 	return nil
 }
 
-// Loaded says whether there is a configuration.
-func (s *Service) Loaded() bool { return s.config.Load() != nil }
+// Loaded says whether there is a configuration, and whether it has a domain.
+func (s *Service) Loaded() (loaded, hasDomain bool) {
+	c := s.config.Load()
+	return c != nil, c != nil && len(c.Domains) > 0
+}
 
 // ProbeKeys returns keys of the domains to ask Redis about; see decide.Keys.
 func (s *Service) ProbeKeys(n int) (all []string) {

@@ -9,8 +9,6 @@ import (
 
 // ignored are upstream's variables that mean nothing here, with the reason. A name that ends with * stands for all that begin so.
 var ignored = map[string]string{
-	"CONFIG_GRPC_XDS_*":         "the configuration is in files",
-	"XDS_CLIENT_*":              "the configuration is in files",
 	"MEMCACHE_*":                "limits are kept in Redis",
 	"REDIS_PERSECOND_*":         "one server decides all limits of a request",
 	"STATSD_*":                  "metrics are Prometheus's",

@@ -18,7 +18,7 @@ import (
 	"redis-throttle/gateway/internal/config"
 )
 
-// Settings are how the gateway runs. What it limits is in files.
+// Settings are how the gateway runs. What it limits is in files, or comes from a management server.
 type Settings struct {
 	Host              string            `env:"HOST" envDefault:"0.0.0.0"`
 	Port              int               `env:"PORT" envDefault:"8080"`
@@ -68,11 +68,13 @@ type Settings struct {
 
 	Redis   Redis   `envPrefix:"REDIS_"`
 	Tracing Tracing `envPrefix:"TRACING_"`
+	Xds     Xds     `envPrefix:""`
 
 	Level slog.Level // that LOG_LEVEL names
 
+	ConfigType string `env:"CONFIG_TYPE" envDefault:"FILE"`
+
 	// What cannot be had is refused instead of ignored.
-	ConfigType  string `env:"CONFIG_TYPE" envDefault:"FILE"`
 	BackendType string `env:"BACKEND_TYPE" envDefault:"redis"`
 	PerSecond   bool   `env:"REDIS_PERSECOND"`
 }
@@ -165,8 +167,8 @@ func expected(of reflect.Type) string {
 
 func (s *Settings) check() error {
 	switch {
-	case s.ConfigType != "FILE":
-		return fmt.Errorf("CONFIG_TYPE=%s: the configuration is in files; only FILE is supported", s.ConfigType)
+	case s.ConfigType != files && s.ConfigType != sotw:
+		return fmt.Errorf("CONFIG_TYPE=%s: expected FILE or GRPC_XDS_SOTW", s.ConfigType)
 	case s.BackendType != "redis":
 		return fmt.Errorf("BACKEND_TYPE=%s: limits are kept in Redis or Valkey; only redis is supported", s.BackendType)
 	case s.PerSecond:
@@ -212,8 +214,20 @@ func (s *Settings) check() error {
 	case s.Redis.Timeout <= 0:
 		return errors.New("REDIS_TIMEOUT must be positive")
 	}
+	if s.ByXds() {
+		return s.Xds.check()
+	}
 	return nil
 }
+
+// The values of CONFIG_TYPE.
+const (
+	files = "FILE"
+	sotw  = "GRPC_XDS_SOTW"
+)
+
+// ByXds says that the configuration comes from a management server, and not from files.
+func (s *Settings) ByXds() bool { return s.ConfigType == sotw }
 
 // badTag is a name in EXTRA_TAGS that no label can have in a query as it is.
 func (s *Settings) badTag() string {

@@ -1,0 +1,183 @@
+// Package xds receives the configuration from a management server, by the state-of-the-world protocol of xDS: each response has everything.
+// What the server sent last and was right stays in force while it is away, hangs, or sends what has mistakes.
+package xds
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"redis-throttle/gateway/internal/config"
+	"redis-throttle/gateway/internal/settings"
+)
+
+// Client asks one management server.
+type Client struct {
+	Settings *settings.Xds
+	// TLS is the configuration of the next connection; nil without TLS.
+	TLS func() *tls.Config
+	// Load takes a configuration, or says what is wrong with it.
+	Load func(config.Files) error
+	// Connected is told when a stream begins and ends.
+	Connected func(bool)
+	// Version tells the server which program asks.
+	Version string
+}
+
+const (
+	// silence is how long a server may leave the first request unanswered before the log says so.
+	silence = 15 * time.Second
+	// pingPatience is how long a ping may stay unanswered. Linux also ends a connection by it on which no byte was acknowledged.
+	pingPatience = 10 * time.Second
+	// longestReason bounds what the server is told of mistakes, in bytes.
+	longestReason = 4096
+)
+
+// probes notice that a host has gone, within half a minute. The pings of gRPC notice a server that hangs; a server may take them more often
+// than each five minutes for an attack, so they come seldom.
+var probes = net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3}
+
+// Run receives until ctx ends. A value of again has it ask anew at once.
+func (c *Client) Run(ctx context.Context, again <-chan os.Signal) {
+	connect, stream := c.backoff(c.Settings.ConnectRetry), c.backoff(c.Settings.BackoffInitial)
+	for ctx.Err() == nil {
+		attempt, cancel := context.WithCancel(ctx)
+		ended := make(chan attemptEnd, 1)
+		go func() { ended <- c.receive(attempt) }()
+		select {
+		case <-again:
+			cancel()
+			<-ended
+			continue
+		case end := <-ended:
+			cancel()
+			if ctx.Err() != nil {
+				return
+			}
+			wait := connect
+			if end.opened {
+				connect.Reset()
+				wait = stream
+			}
+			if end.answered {
+				stream.Reset()
+			}
+			pause := min(wait.NextBackOff(), c.Settings.BackoffMax)
+			slog.Warn("the management server is not reached: the configuration stays as it was", "at", c.Settings.ServerURL, "again_in", pause.Round(time.Millisecond), "error", end.err)
+			select {
+			case <-ctx.Done():
+			case <-again:
+			case <-time.After(pause):
+			}
+		}
+	}
+}
+
+func (c *Client) backoff(initial time.Duration) *backoff.ExponentialBackOff {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval, b.MaxInterval, b.RandomizationFactor = initial, c.Settings.BackoffMax, c.Settings.BackoffRandom
+	if !c.Settings.BackoffJitter {
+		b.RandomizationFactor = 0
+	}
+	b.Reset()
+	return b
+}
+
+// attemptEnd is how a connection ended, and how far it came.
+type attemptEnd struct {
+	opened, answered bool
+	err              error
+}
+
+// receive takes what the server sends until the stream ends. Each stream begins without a version: the versions of a server that was
+// restarted may begin anew, and one that we know would then be taken for another.
+func (c *Client) receive(ctx context.Context) (end attemptEnd) {
+	conn, err := c.dial()
+	if err != nil {
+		return attemptEnd{err: err}
+	}
+	defer conn.Close()
+	stream, err := discovery.NewAggregatedDiscoveryServiceClient(conn).StreamAggregatedResources(metadata.NewOutgoingContext(ctx, metadata.New(c.Settings.Headers)))
+	if err != nil {
+		return attemptEnd{err: err}
+	}
+	end.opened = true
+	request := &discovery.DiscoveryRequest{TypeUrl: config.ResourceType, Node: c.node()}
+	if end.err = stream.Send(request); end.err != nil {
+		return end
+	}
+	c.Connected(true)
+	defer c.Connected(false)
+	slog.Info("connected to the management server", "at", c.Settings.ServerURL, "node", c.Settings.NodeID)
+	silent := time.AfterFunc(silence, func() {
+		slog.Warn("the management server has nothing for this node yet: it knows the node by CONFIG_GRPC_XDS_NODE_ID", "node", c.Settings.NodeID)
+	})
+	defer silent.Stop()
+	for {
+		response, err := stream.Recv()
+		if err != nil {
+			end.err = err
+			return end
+		}
+		silent.Stop()
+		end.answered = true
+		if response.TypeUrl != config.ResourceType {
+			slog.Warn("the management server sent what was not asked for", "type", response.TypeUrl)
+			continue
+		}
+		request.Node, request.ResponseNonce, request.ErrorDetail = nil, response.Nonce, nil
+		if err := c.Load(config.Resources(response.Resources)); err != nil {
+			reason := strings.ToValidUTF8(err.Error()[:min(len(err.Error()), longestReason)], "")
+			request.ErrorDetail = &status.Status{Code: int32(codes.InvalidArgument), Message: reason}
+		} else {
+			request.VersionInfo = response.VersionInfo
+		}
+		if end.err = stream.Send(request); end.err != nil {
+			return end
+		}
+	}
+}
+
+func (c *Client) node() *core.Node {
+	values, _ := c.Settings.Metadata() // which the settings have checked
+	fields, _ := structpb.NewStruct(values)
+	return &core.Node{
+		Id: c.Settings.NodeID, Metadata: fields, UserAgentName: "throttle-gateway",
+		UserAgentVersionType: &core.Node_UserAgentVersion{UserAgentVersion: c.Version},
+	}
+}
+
+func (c *Client) dial() (*grpc.ClientConn, error) {
+	secure := insecure.NewCredentials()
+	if c.TLS != nil {
+		secure = credentials.NewTLS(c.TLS())
+	}
+	dialer := &net.Dialer{KeepAliveConfig: probes}
+	return grpc.NewClient(c.Settings.ServerURL,
+		grpc.WithTransportCredentials(secure),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(c.Settings.MaxMessageBytes)),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: c.Settings.ServerKeepalive, Timeout: pingPatience}),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			if path, ok := strings.CutPrefix(address, "unix:///"); ok {
+				return dialer.DialContext(ctx, "unix", path)
+			}
+			return dialer.DialContext(ctx, "tcp", address)
+		}),
+	)
+}
