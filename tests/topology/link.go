@@ -31,9 +31,15 @@ type Link struct {
 // LinkTo makes a link to a server. It ends with the test.
 func LinkTo(t testing.TB, s *server.Server) *Link {
 	t.Helper()
+	return LinkToAddress(t, s.Addr())
+}
+
+// LinkToAddress is LinkTo for a server of any kind.
+func LinkToAddress(t testing.TB, address string) *Link {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	l := &Link{Port: listener.Addr().(*net.TCPAddr).Port, listener: listener, target: s.Addr()}
+	l := &Link{Port: listener.Addr().(*net.TCPAddr).Port, listener: listener, target: address}
 	go l.accept()
 	t.Cleanup(l.end)
 	return l

@@ -44,6 +44,9 @@ func Resources(all []*anypb.Any) Files {
 		fmt.Fprintf(sum, "%d\n%s", len(text), text)
 		f.list = append(f.list, resource(one))
 	}
+	for _, err := range f.errs {
+		fmt.Fprintln(sum, err)
+	}
 	f.Version = hex.EncodeToString(sum.Sum(nil)[:6])
 	return f
 }

@@ -5,6 +5,7 @@ package xds
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -21,6 +22,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
+	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"redis-throttle/gateway/internal/config"
@@ -45,6 +47,8 @@ const (
 	silence = 15 * time.Second
 	// pingPatience is how long a ping may stay unanswered. Linux also ends a connection by it on which no byte was acknowledged.
 	pingPatience = 10 * time.Second
+	// refusalPause is how long an answer waits to what was refused a moment ago. A server of go-control-plane sends it again at once.
+	refusalPause = time.Second
 	// longestReason bounds what the server is told of mistakes, in bytes.
 	longestReason = 4096
 )
@@ -79,7 +83,7 @@ func (c *Client) Run(ctx context.Context, again <-chan os.Signal) {
 				stream.Reset()
 			}
 			pause := min(wait.NextBackOff(), c.Settings.BackoffMax)
-			slog.Warn("the management server is not reached: the configuration stays as it was", "at", c.Settings.ServerURL, "again_in", pause.Round(time.Millisecond), "error", end.err)
+			slog.Warn("the management server is not reached: the configuration stays as it was", "at", c.Settings.ServerURL, "again_in", pause.Round(time.Millisecond), "error", c.explain(end.err))
 			select {
 			case <-ctx.Done():
 			case <-again:
@@ -129,6 +133,7 @@ func (c *Client) receive(ctx context.Context) (end attemptEnd) {
 		slog.Warn("the management server has nothing for this node yet: it knows the node by CONFIG_GRPC_XDS_NODE_ID", "node", c.Settings.NodeID)
 	})
 	defer silent.Stop()
+	refused := "" // the version of the files that the last answer was about
 	for {
 		response, err := stream.Recv()
 		if err != nil {
@@ -141,17 +146,32 @@ func (c *Client) receive(ctx context.Context) (end attemptEnd) {
 			slog.Warn("the management server sent what was not asked for", "type", response.TypeUrl)
 			continue
 		}
-		request.Node, request.ResponseNonce, request.ErrorDetail = nil, response.Nonce, nil
-		if err := c.Load(config.Resources(response.Resources)); err != nil {
+		request.Node, request.ResponseNonce = nil, response.Nonce
+		files := config.Resources(response.Resources)
+		if request.ErrorDetail != nil && files.Version == refused {
+			select { // or both would do nothing else
+			case <-ctx.Done():
+			case <-time.After(refusalPause):
+			}
+		} else if err := c.Load(files); err != nil {
 			reason := strings.ToValidUTF8(err.Error()[:min(len(err.Error()), longestReason)], "")
 			request.ErrorDetail = &status.Status{Code: int32(codes.InvalidArgument), Message: reason}
+			refused = files.Version
 		} else {
-			request.VersionInfo = response.VersionInfo
+			request.VersionInfo, request.ErrorDetail = response.VersionInfo, nil
 		}
 		if end.err = stream.Send(request); end.err != nil {
 			return end
 		}
 	}
+}
+
+// explain names the setting that keeps a response out.
+func (c *Client) explain(err error) error {
+	if grpcstatus.Code(err) == codes.ResourceExhausted {
+		return fmt.Errorf("%w: XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES is %d", err, c.Settings.MaxMessageBytes)
+	}
+	return err
 }
 
 func (c *Client) node() *core.Node {
