@@ -247,7 +247,7 @@ func TestUnknownDomainsAndImpatientClientsAreTold(t *testing.T) {
 	assert.Equal(t, 3.0, g.metric("throttle_gateway_domain_not_found_total", `domain="ship"`))
 	assert.Equal(t, 51.0, g.metric("throttle_gateway_domain_not_found_total", `domain="other"`))
 	assert.Equal(t, 1, strings.Count(g.Log(), "domain=ship"))
-	assert.Equal(t, 100, strings.Count(g.Log(), "no file names this domain"))
+	assert.Equal(t, 100, strings.Count(g.Log(), "nothing configures this domain"))
 	var gone sync.WaitGroup
 	for range 200 {
 		gone.Go(func() { _ = g.askWithin(200*time.Microsecond, "1") })

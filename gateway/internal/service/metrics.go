@@ -88,7 +88,7 @@ func newMetrics(registry prometheus.Registerer, out func() bool) *metrics {
 			"Hits of rules with a policy, by whether the limits of the file decided or those of a field of the hash, and by outcome.", "policy", "limits", "outcome"),
 		loads:     counter("ratelimit_service_config_load_success", "Configurations that were loaded."),
 		loadFails: counter("ratelimit_service_config_load_error", "Configurations with mistakes."),
-		unknown:   counters("throttle_gateway_domain_not_found_total", "Requests about a domain that no file names, which are let through.", "domain"),
+		unknown:   counters("throttle_gateway_domain_not_found_total", "Requests about a domain that nothing configures, which are let through.", "domain"),
 		shadowed:  counter("ratelimit_service_global_shadow_mode", "Requests that SHADOW_MODE let through."),
 		lost:      counter("throttle_gateway_units_lost_total", "Units of denied requests that could not be given back."),
 		latency: r.NewHistogramVec(prometheus.HistogramOpts{

@@ -117,7 +117,7 @@ func (s *Service) unknownDomain(name string) {
 	}
 	s.mu.Unlock()
 	if s.metrics.unknown.WithLabelValues(name).Inc(); !known && name != "other" {
-		slog.Warn("no file names this domain: its requests are let through", "domain", name)
+		slog.Warn("nothing configures this domain: its requests are let through", "domain", name)
 	}
 }
 

@@ -33,22 +33,27 @@ const differing = `descriptors:
 
 // elsewhere are the rows that are not about the answer to a request.
 var elsewhere = map[string]string{
-	"`Retry-After`":                                     "TestAStatusShowsTheLimit",
-	"bytes that are not UTF-8":                          "TestWhateverAClientSendsIsLimited",
-	"`is_negative_hits` of a descriptor":                "TestNegativeHitsAreGivenBack",
-	"`unit_multiplier` of a limit in the request":       "TestALimitOfARequestIsForSeveralUnits",
-	"Redis is out of reach at the start":                "TestHealthFollowsRedisWithoutTraffic",
-	"SIGHUP":                                            "TestSIGHUPReadsTheFiles",
-	"`RateLimit-Reset` of a request that never passes":  "TestWhatNeverPassesIsToldNoTime",
-	"`GRPC_CLIENT_TLS_CACERT`, `REDIS_TLS_CACERT`":      "TestRedisIsReachedByTLS",
-	"`REDIS_TLS_CACERT` and the like without TLS":       "settings",
+	"`Retry-After`":                                    "TestAStatusShowsTheLimit",
+	"bytes that are not UTF-8":                         "TestWhateverAClientSendsIsLimited",
+	"`is_negative_hits` of a descriptor":               "TestNegativeHitsAreGivenBack",
+	"`unit_multiplier` of a limit in the request":      "TestALimitOfARequestIsForSeveralUnits",
+	"Redis is out of reach at the start":               "TestHealthFollowsRedisWithoutTraffic",
+	"SIGHUP":                                           "TestSIGHUPReadsTheFiles",
+	"`RateLimit-Reset` of a request that never passes": "TestWhatNeverPassesIsToldNoTime",
+	"`GRPC_CLIENT_TLS_CACERT`, `REDIS_TLS_CACERT`, `CONFIG_GRPC_XDS_SERVER_TLS_CACERT`": "TestRedisIsReachedByTLS",
+	"`REDIS_TLS_CACERT` and the like without TLS":                                       "settings",
 	"metric `within_limit`":                             "metrics",
 	"metrics of values":                                 "metrics",
 	"more than 128 descriptors in a request":            "TestDescriptorsAreBounded",
 	"`REDIS_TIMEOUT`":                                   "settings",
 	"`DEBUG_HOST`, `USE_PROMETHEUS`":                    "settings",
 	"a second YAML document, a key that is there twice": "TestMistakesAreToldWithTheirPlace",
-	"memcached, xDS, `REDIS_PERSECOND`, statsd":         "settings",
+	"memcached, `REDIS_PERSECOND`, statsd":              "settings",
+	"xDS, before the first configuration":               "TestAManagementServerConfiguresTheGateway",
+	"xDS, when the server is back":                      "TestTheConfigurationStaysWhileTheServerIsAway",
+	"xDS, a refused configuration that comes again":     "TestAManagementServerHearsOfMistakes",
+	"`XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES`":                "TestLargeConfigurations",
+	"`XDS_CLIENT_BACKOFF_RANDOM_FACTOR`":                "settings",
 }
 
 // Each row of what differs has an example here, or is about something else.

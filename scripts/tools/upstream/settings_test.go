@@ -23,7 +23,7 @@ func TestEachVariableOfUpstreamIsKnown(t *testing.T) {
 		return string(text)
 	}
 	ours := map[string]bool{}
-	text := source("settings.go")
+	text := source("xds.go") + source("settings.go")
 	for _, prefix := range []string{"", "REDIS_", "TRACING_"} {
 		part := text
 		if prefix != "" {
