@@ -28,9 +28,13 @@ type options struct {
 	Bind          string           `help:"Address to listen on." default:"127.0.0.1"`
 	Password      string           `help:"Password that clients have to give." env:"THROTTLE_DEV_PASSWORD"`
 	ProtectedMode string           `help:"Without a password, serve clients of this machine only (yes), or everybody who reaches the port (no)." enum:"yes,no" default:"yes"`
-	Top           int              `help:"How many keys CL.TOP keeps, as the module's configuration throttle.top; 0 turns it off." default:"0"`
+	Top           int              `help:"How many keys CL.TOP keeps, as the module's configuration throttle.top; 0 turns it off. 1000 with --console." default:"-1"`
 	MaxWaiting    int              `help:"How many callers may wait in line, as the module's configuration throttle.max-waiting; 0 for any number." default:"-1"`
 	Aliases       string           `help:"Other names of CL.THROTTLE to answer to, as the module's configuration throttle.aliases: RL.THROTTLE, GCRA or both, separated by a comma."`
+	Console       consoleFlag      `help:"Serve the console, a page that shows what is limited, at an address: ${consoleAddress} unless you name one." placeholder:"ADDR"`
+	Redis         string           `help:"Show another server in the console, and start none: redis://host:6379, rediss://, unix:// or cluster+redis://." placeholder:"URL"`
+	ConsoleToken  string           `help:"Token with which the console acts; without it, it only reads." env:"THROTTLE_DEV_CONSOLE_TOKEN"`
+	ConsoleHost   []string         `help:"Names by which browsers reach the console, beside localhost and addresses."`
 	Version       kong.VersionFlag `help:"Print the version and exit."`
 }
 
@@ -45,14 +49,26 @@ func (o *options) Validate() error {
 	if err := checkMaxWaiting(o.MaxWaiting); err != nil {
 		return err
 	}
+	if o.Top == -1 {
+		o.Top = 0
+		if o.Console != "" {
+			o.Top = topOfConsole
+		}
+	}
+	if err := o.checkConsole(); err != nil {
+		return err
+	}
 	return checkTop(o.Top)
 }
+
+// topOfConsole is how many keys CL.TOP keeps for the console, unless somebody says otherwise.
+const topOfConsole = 1000
 
 func main() {
 	log.SetFlags(log.LstdFlags | log.LUTC)
 	var o options
 	kong.Parse(&o, kong.Name("throttle-dev"), kong.Description("All CL.* commands and the common commands of Redis, "+purpose+"."),
-		kong.Vars{"version": "throttle-dev server v=" + redisVersion + " throttle=" + version})
+		kong.Vars{"consoleAddress": consoleAddress, "version": "throttle-dev server v=" + redisVersion + " throttle=" + version})
 	if err := run(o); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
@@ -64,6 +80,15 @@ func main() {
 const closePatience = time.Second
 
 func run(o options) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if o.Redis != "" {
+		if err := o.serveConsole(ctx, nil); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return nil
+	}
 	addr := net.JoinHostPort(o.Bind, strconv.Itoa(o.Port))
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -88,8 +113,11 @@ func run(o options) error {
 		log.Printf("warning: there is no password, and protected mode is off: everybody who reaches %s may run every command", listener.Addr())
 	}
 
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	if o.Console != "" {
+		if err := o.serveConsole(ctx, listener.Addr()); err != nil {
+			return err
+		}
+	}
 	go s.serve()
 	select {
 	case <-ctx.Done():

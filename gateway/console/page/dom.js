@@ -1,0 +1,68 @@
+// Helpers: elements whose text is set as text, and lists that keep the elements they have, so that whoever is on a button stays there.
+
+export const $ = (id) => document.getElementById(id)
+
+// el makes an element. Whatever is given as text or child never becomes markup.
+export function el(tag, { text, on, ...attributes } = {}, ...children) {
+	const e = document.createElement(tag)
+	for (const [name, value] of Object.entries(attributes)) if (value !== undefined) e.setAttribute(name, value)
+	if (text !== undefined) e.textContent = text
+	if (on) e.addEventListener('click', on)
+	e.append(...children.filter((c) => c !== undefined && c !== null))
+	return e
+}
+
+export function set(e, text) {
+	if (e.textContent !== text) e.textContent = text
+}
+
+// list shows items in a parent. make returns an element for an item; where what it shows is the same as before, the element stays.
+export function list(parent, items, keyOf, make) {
+	const had = new Map([...parent.children].map((e) => [e.dataset.id, e]))
+	let before = parent.firstElementChild
+	const focused = document.activeElement?.closest?.('[data-id]')?.parentElement === parent ? document.activeElement : null
+	const spot = focused && { id: focused.closest('[data-id]').dataset.id, act: focused.dataset.act }
+	for (const item of items) {
+		const id = keyOf(item)
+		const shows = JSON.stringify(item)
+		let e = had.get(id)
+		had.delete(id)
+		if (!e || e.shows !== shows) {
+			const fresh = make(item)
+			fresh.dataset.id = id
+			fresh.shows = shows
+			if (e === before) before = e?.nextElementSibling ?? null
+			e?.remove()
+			e = fresh
+		}
+		if (e === before) before = e.nextElementSibling
+		else parent.insertBefore(e, before)
+	}
+	for (const e of had.values()) e.remove()
+	if (spot && !focused.isConnected) {
+		const again = [...parent.children].find((e) => e.dataset.id === spot.id)
+		;[...(again?.querySelectorAll('button') ?? [])].find((b) => b.dataset.act === spot.act)?.focus()
+	}
+}
+
+// count is a number as people read it.
+export const count = (n) => (n >= 1000 ? Math.round(n) : Math.round(n * 10) / 10).toLocaleString('en')
+export const share = (part, of) => (of > 0 ? `${Math.min(100, Math.round((part / of) * 1000) / 10)}%` : '–')
+
+// span is a length of time, given in ms.
+export function span(ms) {
+	const s = Math.max(0, Math.round(ms / 1000))
+	if (s < 90) return `${s} s`
+	if (s < 90 * 60) return `${Math.round(s / 60)} min`
+	if (s < 48 * 3600) return `${Math.round(s / 360) / 10} h`
+	return `${Math.round(s / 86400)} days`
+}
+
+// clock is an instant in the zone of the browser, with its day if that is another one.
+export function clock(ms) {
+	const at = new Date(ms)
+	const day = at.toDateString() === new Date().toDateString() ? '' : `${at.toLocaleDateString()} `
+	return day + at.toLocaleTimeString([], { hour12: false })
+}
+
+export const bytesOf = (text) => btoa(String.fromCharCode(...new TextEncoder().encode(text)))
