@@ -99,15 +99,15 @@ func allSayTheSame(t *testing.T, root string) string {
 	poms, err := filepath.Glob(filepath.Join(root, "clients/java/*/pom.xml"))
 	require.NoError(t, err)
 	patterns := map[string]string{
-		"clients/python/pyproject.toml":      `(?m)^version = "(.*)"`,
-		"clients/node/package.json":          `(?m)^  "version": "(.*)"`,
-		"clients/node/package-lock.json":     `"name": "@redis-throttle/client",\s+"version": "(.*)"`,
-		"clients/java/pom.xml":               `(?m)^  <version>(.*)</version>`,
-		"docs/internals/releasing.md":        `git checkout v([0-9.]+)`,
-		"docs/observing.md":                  `throttle_version:([0-9.]+)`,
-		"docs/functions.md":                  `the function library ([0-9.]+) `,
-		"packaging/kubernetes/throttle.yaml": `image: \S+:([0-9.]+)`,
-		"packaging/gateway/kubernetes.yaml":  `image: \S+:([0-9.]+)`,
+		"clients/python/pyproject.toml":              `(?m)^version = "(.*)"`,
+		"clients/node/package.json":                  `(?m)^  "version": "(.*)"`,
+		"clients/node/package-lock.json":             `"name": "@redis-throttle/client",\s+"version": "(.*)"`,
+		"clients/java/pom.xml":                       `(?m)^  <version>(.*)</version>`,
+		"docs/internals/releasing.md":                `git checkout v([0-9.]+)`,
+		"docs/observing.md":                          `throttle_version:([0-9.]+)`,
+		"docs/functions.md":                          `the function library ([0-9.]+) `,
+		"packaging/kubernetes/throttle.yaml":         `image: \S+:([0-9.]+)`,
+		"packaging/helm/throttle-gateway/Chart.yaml": `(?m)^(?:v|appV)ersion: (.*)`,
 	}
 	for _, pom := range poms {
 		path, err := filepath.Rel(root, pom)
