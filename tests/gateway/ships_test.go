@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net"
 	"os"
@@ -13,8 +14,11 @@ import (
 	"testing"
 	"time"
 
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 
 	"redis-throttle/internal/runnable"
 	"redis-throttle/internal/size"
@@ -72,28 +76,42 @@ func instructions(t testing.TB, name string) (found []string) {
 	return found
 }
 
-// In the file system of the image, which holds the program and the authorities and nothing else, as the image's user, the gateway serves:
-// it needs no folder for temporary files, no time zones and no libraries.
-func TestTheFilesOfTheImageAreEnough(t *testing.T) {
-	t.Parallel()
+// image makes the file system of the image, which holds the program, its second name and the authorities and nothing else.
+func image(t testing.TB, authorities string) string {
+	t.Helper()
 	size.NeedsFull(t) // which builds the static program
 	if os.Getuid() != 0 {
 		t.Skip("only root may chroot")
 	}
-	dir, _ := server.Certificate(t)
 	image := t.TempDir()
+	link := regexp.MustCompile(`ln -s (\S+) /names(/\S+)`).FindStringSubmatch(shipped(t, "gateway", "Dockerfile"))
+	require.Len(t, link, 3)
 	for _, copied := range instructions(t, "COPY") {
 		words := strings.Fields(copied) // --from=build SOURCE TARGET
 		require.Len(t, words, 3)
 		source, target := kit.GatewayCommand(t, "").Path, filepath.Join(image, words[2])
+		if words[1] == "/names/" {
+			require.NoError(t, os.MkdirAll(filepath.Dir(image+link[2]), 0o755))
+			require.NoError(t, os.Symlink(link[1], image+link[2]))
+			continue
+		}
 		if strings.HasSuffix(words[2], "/") {
-			source, target = dir+"/crt", filepath.Join(target, filepath.Base(words[1]))
+			source, target = authorities, filepath.Join(target, filepath.Base(words[1]))
 		}
 		text, err := os.ReadFile(source)
 		require.NoError(t, err)
 		require.NoError(t, os.MkdirAll(filepath.Dir(target), 0o755))
 		runnable.Write(t, target, string(text))
 	}
+	return image
+}
+
+// In the file system of the image, as the image's user, the gateway serves: it needs no folder for temporary files, no time zones and no
+// libraries.
+func TestTheFilesOfTheImageAreEnough(t *testing.T) {
+	t.Parallel()
+	dir, _ := server.Certificate(t)
+	image := image(t, dir+"/crt")
 	config := "domain: web\ndescriptors:\n- key: user\n  limits: [FIXED 10/mo TZ Europe/Berlin]\n"
 	require.NoError(t, os.Mkdir(filepath.Join(image, "limits"), 0o755)) // as a volume
 	require.NoError(t, os.WriteFile(filepath.Join(image, "limits", "web.yaml"), []byte(config), 0o644))
@@ -109,10 +127,46 @@ func TestTheFilesOfTheImageAreEnough(t *testing.T) {
 	g := startAs(t, inImage, server.Start(t).Addr(), config)
 	assert.Equal(t, "OK 9", g.asks(ask("web", 0, "user=1")))
 
-	tls, at := tlsServer(t, dir)
+	secure, at := tlsServer(t, dir)
 	g = startAs(t, inImage, "rediss://"+at, config)
 	assert.Equal(t, "OK 9", g.asks(ask("web", 0, "user=1")), "an authority of the image's file has signed")
-	assert.Positive(t, calls(tls))
+	assert.Positive(t, calls(secure))
+}
+
+// Envoy Gateway has no command or variables of its rate limit service changed with the image: what it starts, starts here, as its user and with
+// its certificates.
+func TestTheImageTakesThePlaceOfEnvoyGatewaysOwn(t *testing.T) {
+	t.Parallel()
+	dir, pool := server.Certificate(t)
+	image := image(t, dir+"/crt")
+	require.NoError(t, os.Mkdir(filepath.Join(image, "certs"), 0o755))
+	for from, to := range map[string]string{"crt": "tls.crt", "key": "tls.key"} {
+		text, err := os.ReadFile(filepath.Join(dir, from))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(image, "certs", to), text, 0o644))
+	}
+	require.NoError(t, os.Symlink("tls.crt", filepath.Join(image, "certs", "ca.crt")))
+	pair, err := tls.LoadX509KeyPair(dir+"/crt", dir+"/key")
+	require.NoError(t, err)
+	m := manage(t, grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert})))
+	g := startAs(t, func(cmd *exec.Cmd) {
+		cmd.Path, cmd.Args, cmd.Dir = "/bin/ratelimit", []string{"/bin/ratelimit"}, "/"
+		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: image, Credential: &syscall.Credential{Uid: 65534, Gid: 65534}, Pdeathsig: syscall.SIGKILL}
+	}, server.Start(t).Addr(), "", "RUNTIME_ROOT=/data", "RUNTIME_SUBDIRECTORY=ratelimit", "RUNTIME_IGNOREDOTFILES=true", "RUNTIME_WATCH_ROOT=false",
+		"LOG_LEVEL=info", "USE_STATSD=false", "CONFIG_TYPE=GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_SERVER_URL="+m.address, "CONFIG_GRPC_XDS_NODE_ID="+nodeID,
+		"GRPC_SERVER_USE_TLS=true", "GRPC_SERVER_TLS_CERT=/certs/tls.crt", "GRPC_SERVER_TLS_KEY=/certs/tls.key", "GRPC_SERVER_TLS_CA_CERT=/certs/ca.crt",
+		"CONFIG_GRPC_XDS_SERVER_USE_TLS=true", "CONFIG_GRPC_XDS_CLIENT_TLS_CERT=/certs/tls.crt", "CONFIG_GRPC_XDS_CLIENT_TLS_KEY=/certs/tls.key",
+		"CONFIG_GRPC_XDS_SERVER_TLS_CACERT=/certs/ca.crt", "FORCE_START_WITHOUT_INITIAL_CONFIG=true", "REDIS_SOCKET_TYPE=tcp", "USE_PROMETHEUS=true",
+		"PROMETHEUS_MAPPER_YAML=/etc/statsd-exporter/conf.yaml")
+	health, _ := g.get("/healthcheck", nil)
+	assert.Equal(t, 200, health.StatusCode, "its probes ask so before anybody has configured a limit")
+	assert.Equal(t, "ACK", m.setAnd(yearly("shop", 10, "user")))
+	conn, err := grpc.NewClient(g.At["grpc"], grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: pool})))
+	require.NoError(t, err)
+	defer func() { _ = conn.Close() }()
+	answer, err := rls.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), ask("shop", 0, "user=1"))
+	require.NoError(t, err)
+	assert.EqualValues(t, 9, answer.Statuses[0].LimitRemaining)
 }
 
 // Envoy and the limits of the compose file: an address may ask ten times a minute. Names and ports of containers become addresses here.
