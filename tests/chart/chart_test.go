@@ -41,9 +41,7 @@ redis:
   tls: {enabled: true, existingSecret: redis-tls, clientCertificate: true}
 grpcTLS: {existingSecret: grpc-tls, clientCA: true}
 env: [{name: SHADOW_MODE, value: "true"}]
-service:
-  grpc: {annotations: {a: b}}
-  http: {annotations: {a: b}}
+service: {type: LoadBalancer, annotations: {a: b}}
 metrics:
   serviceMonitor: {enabled: true, labels: {release: prometheus}}
   dashboard: {enabled: true}
