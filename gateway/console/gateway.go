@@ -20,6 +20,7 @@ type Gateway interface {
 // Counts are what a gateway counts.
 type Counts struct {
 	Decisions Count
+	Domains   map[string]Count // their parts of Decisions
 	Rules     map[Rule]Count
 	Policies  map[string]Count
 }
@@ -41,6 +42,7 @@ type Status struct {
 type Gateways struct {
 	Status
 	OverMs int64     `json:"over_ms"` // how long rules were counted
+	Domain []RuleRow `json:"by_domain"`
 	Rules  []RuleRow `json:"rules"`
 	Count  int       `json:"count"`
 	More   int       `json:"more"`
@@ -91,17 +93,20 @@ func (c *Console) gatewayInto(s *State, now time.Time) {
 	}
 	counts := c.o.Gateway.Counts()
 	before := Counts{}
-	g := &Gateways{Status: c.o.Gateway.Status(), Count: len(counts.Rules), Rules: []RuleRow{}}
+	g := &Gateways{Status: c.o.Gateway.Status(), Count: len(counts.Rules), Domain: []RuleRow{}, Rules: []RuleRow{}}
 	if len(c.lines) > 0 {
 		before, g.OverMs = c.lines[0].counts, now.Sub(c.lines[0].at).Milliseconds()
 	}
+	g.Version = shown(g.Version, shownKey)
 	g.Domains = g.Domains[:min(len(g.Domains), shownDomains)]
+	for domain, count := range counts.Domains {
+		g.Domain = append(g.Domain, RuleRow{shown(domain, shownKey), "", count.less(before.Domains[domain])})
+	}
+	byDenials(g.Domain)
 	for rule, count := range counts.Rules {
 		g.Rules = append(g.Rules, RuleRow{shown(rule.Domain, shownKey), shown(rule.Name, shownKey), count.less(before.Rules[rule])})
 	}
-	slices.SortFunc(g.Rules, func(a, b RuleRow) int {
-		return cmp.Or(cmp.Compare(b.Denied+b.Shadowed, a.Denied+a.Shadowed), cmp.Compare(b.Total, a.Total), strings.Compare(a.Domain, b.Domain), strings.Compare(a.Name, b.Name))
-	})
+	byDenials(g.Rules)
 	for i := range s.Policies.Rows {
 		name, _, _ := strings.Cut(s.Policies.Rows[i].Field, "/")
 		if count, ok := counts.Policies[name]; ok && name == s.Policies.Rows[i].Field {
@@ -111,6 +116,12 @@ func (c *Console) gatewayInto(s *State, now time.Time) {
 	}
 	c.times.add(now, counts.Decisions)
 	s.Gateway = g
+}
+
+func byDenials(rows []RuleRow) {
+	slices.SortFunc(rows, func(a, b RuleRow) int {
+		return cmp.Or(cmp.Compare(b.Denied+b.Shadowed, a.Denied+a.Shadowed), cmp.Compare(b.Total, a.Total), strings.Compare(a.Domain, b.Domain), strings.Compare(a.Name, b.Name))
+	})
 }
 
 // filtered has the rules that hold a text, and no more than the page shows.
@@ -125,6 +136,7 @@ func (g *Gateways) filtered(filter string) *Gateways {
 			own.Rules = append(own.Rules, rule)
 		}
 	}
+	own.Domain = own.Domain[:min(len(own.Domain), shownDomains)]
 	if len(own.Rules) > shownRules {
 		own.Rules, own.More = own.Rules[:shownRules], len(own.Rules)-shownRules
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"google.golang.org/grpc"
@@ -30,6 +31,7 @@ import (
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 
+	"redis-throttle/gateway/console"
 	"redis-throttle/gateway/internal/config"
 	"redis-throttle/gateway/internal/decide"
 	"redis-throttle/gateway/internal/service"
@@ -46,6 +48,7 @@ type gateway struct {
 	s       *settings.Settings
 	service *service.Service
 	chain   *decide.Chain
+	client  redis.UniversalClient
 	health  *health.Server
 	grpc    *grpc.Server
 	web     *http.Server
@@ -183,6 +186,9 @@ func (g *gateway) buildWith(registry prometheus.Registerer) (err error) {
 // build makes what answers.
 func (g *gateway) build(registry prometheus.Registerer) error {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if err := console.CheckToken(g.s.ConsoleToken); err != nil {
+		return fmt.Errorf("CONSOLE_TOKEN: %w", err)
+	}
 	client, err := g.s.Redis.Client(&g.certificates)
 	if err != nil {
 		return err
@@ -213,6 +219,7 @@ func (g *gateway) build(registry prometheus.Registerer) error {
 	if secure != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(secure)))
 	}
+	g.client = client
 	g.chain = decide.NewChain(client, g.s, observers...)
 	g.service = service.New(g.s, g.chain, g.chain.Out, registry)
 	if hash := g.s.Redis.Policies; hash != "" {
@@ -261,6 +268,7 @@ func (g *gateway) listen(registry *prometheus.Registry) error {
 	debug.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	debug.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	debug.Handle("/metrics", metrics)
+	g.console().Handle(debug)
 	g.extra = []*http.Server{server(debug)}
 	all := []at{{"debug", "tcp", address(g.s.DebugHost, g.s.DebugPort), g.extra[0].Serve}}
 	if g.s.UsePrometheus {

@@ -134,9 +134,9 @@ function rules(g) {
 	if (!g) return
 	const over = `in the last ${span(g.over_ms)}`
 	set($('rules-why'), g.count === 0 ? 'No rule was met yet.' : `What this process decided ${over}.` + (g.more ? ` ${count(g.more)} more rules match: filter by name.` : ''))
-	$('rules').classList.toggle('empty', !g.rules.length)
-	list($('rules').tBodies[0], g.rules, (r) => `${r.domain} ${r.name}`, (r) => el('tr', {},
-		el('td', { 'data-label': 'Domain' }, el('bdi', { text: r.domain })), el('td', { 'data-label': 'Rule' }, el('bdi', { class: 'key', text: r.name })),
+	$('rules').classList.toggle('empty', !g.rules.length && !g.by_domain.length)
+	list($('rules').tBodies[0], [...g.by_domain, ...g.rules], (r) => `${r.domain} ${r.name}`, (r) => el('tr', {},
+		el('td', { 'data-label': 'Domain' }, el('bdi', { text: r.domain })), el('td', { 'data-label': 'Rule' }, r.name ? el('bdi', { class: 'key', text: r.name }) : el('b', { text: 'all requests' })),
 		el('td', { class: 'n', 'data-label': 'Hits', text: count(r.total) }), el('td', { class: 'n', 'data-label': 'Denied', text: count(r.denied) }),
 		el('td', { class: 'n', 'data-label': 'By shadows', text: count(r.shadowed) })))
 }

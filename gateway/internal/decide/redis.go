@@ -128,7 +128,7 @@ func (c *Chain) Each(ctx context.Context, down guard.Policy, calls []ratelimit.C
 	for at = range calls {
 		results[at], errs[at] = c.guards[down].DecideBy(ctx, calls[at], together)
 		if calls[at].Verb == ratelimit.VerbRefund {
-			c.forget(calls[at].Keys[0].Name)
+			c.Forget(calls[at].Keys[0].Name)
 		}
 		for _, observe := range c.observe {
 			observe(ctx, observed.Decision{Call: calls[at], Result: results[at], Err: errs[at], Duration: time.Since(began)})
@@ -168,7 +168,8 @@ func (c *Chain) send(ctx context.Context, calls []ratelimit.Call) []answer {
 	return answers
 }
 
-func (c *Chain) forget(key string) {
+// Forget drops what is remembered of the denials of a key.
+func (c *Chain) Forget(key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, d := range c.denials {

@@ -30,7 +30,9 @@ type Service struct {
 	decider  *decide.Decider
 	metrics  *metrics
 	config   atomic.Pointer[config.Config]
-	room     chan struct{} // for the requests that are being decided
+	loadedMs atomic.Int64
+	refused  atomic.Pointer[string] // why the last configuration does not count
+	room     chan struct{}          // for the requests that are being decided
 
 	mu      sync.Mutex
 	unknown map[string]bool      // domains that no file names
@@ -66,6 +68,7 @@ func (s *Service) Load(files config.Files) error {
 	if err != nil {
 		s.metrics.loadFails.Inc()
 		s.metrics.loadFailed.Set(1)
+		s.refused.Store(new(err.Error()))
 		return err
 	}
 	for _, doubt := range c.Doubts {
@@ -73,6 +76,8 @@ func (s *Service) Load(files config.Files) error {
 	}
 	before := s.config.Swap(c)
 	s.metrics.loaded(c.Version)
+	s.refused.Store(nil)
+	s.loadedMs.Store(time.Now().UnixMilli())
 	if before != nil {
 		for _, name := range slices.Sorted(maps.Keys(before.Domains)) {
 			if c.Domains[name] == nil {

@@ -33,6 +33,8 @@ type Settings struct {
 	GrpcClientCA      string            `env:"GRPC_CLIENT_TLS_CACERT"`
 	DebugHost         string            `env:"DEBUG_HOST" envDefault:"127.0.0.1"`
 	DebugPort         int               `env:"DEBUG_PORT" envDefault:"6070"`
+	ConsoleToken      string            `env:"CONSOLE_TOKEN"`
+	ConsoleHosts      []string          `env:"CONSOLE_HOSTS"`
 	UsePrometheus     bool              `env:"USE_PROMETHEUS" envDefault:"true"`
 	PrometheusAddr    string            `env:"PROMETHEUS_ADDR" envDefault:":9090"`
 	PrometheusPath    string            `env:"PROMETHEUS_PATH" envDefault:"/metrics"`
