@@ -1,4 +1,5 @@
-package replay_test
+// Package browser drives a Chromium without a window, which is asked by the DevTools protocol over two pipes.
+package browser
 
 import (
 	"bytes"
@@ -6,7 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,9 +20,13 @@ import (
 	"redis-throttle/internal/size"
 )
 
-// browser is a Chromium without a window, which is asked by the DevTools protocol over two pipes.
-type browser struct {
+// patience only ends a hang.
+const patience = 60 * time.Second
+
+// Browser shows one page.
+type Browser struct {
 	t       testing.TB
+	site    string // what the page may ask for
 	in      *os.File
 	session string // of its only page
 
@@ -29,6 +34,7 @@ type browser struct {
 	next     int
 	waiting  map[int]chan message
 	problems []string // exceptions, messages of the console, and requests for anything but the page
+	asked    []string // URLs
 	gone     bool
 }
 
@@ -42,8 +48,8 @@ type message struct {
 	Error   json.RawMessage `json:"error,omitempty"`
 }
 
-// chromium is the path of a browser that knows the protocol.
-func chromium(t testing.TB) string {
+// Needed skips a test where no browser is installed, and returns the path of one.
+func Needed(t testing.TB) string {
 	t.Helper()
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -54,10 +60,10 @@ func chromium(t testing.TB) string {
 	return ""
 }
 
-// open shows a file.
-func open(t testing.TB, path string) *browser {
+// Open shows a page, which may ask for what begins with site alone.
+func Open(t testing.TB, url, site string) *Browser {
 	t.Helper()
-	program := chromium(t)
+	program := Needed(t)
 	toRead, in, err := os.Pipe()
 	require.NoError(t, err)
 	out, toWrite, err := os.Pipe()
@@ -68,7 +74,7 @@ func open(t testing.TB, path string) *browser {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	require.NoError(t, cmd.Start())
 	_, _ = toRead.Close(), toWrite.Close()
-	b := &browser{t: t, in: in, waiting: map[int]chan message{}}
+	b := &Browser{t: t, site: site, in: in, waiting: map[int]chan message{}}
 	ended := make(chan struct{})
 	go func() {
 		b.listen(out)
@@ -82,24 +88,21 @@ func open(t testing.TB, path string) *browser {
 		_ = out.Close()
 	})
 	var created struct{ TargetID string }
-	b.ask("Target.createTarget", map[string]any{"url": "about:blank"}, &created)
+	b.Ask("Target.createTarget", map[string]any{"url": "about:blank"}, &created)
 	var attached struct{ SessionID string }
-	b.ask("Target.attachToTarget", map[string]any{"targetId": created.TargetID, "flatten": true}, &attached)
+	b.Ask("Target.attachToTarget", map[string]any{"targetId": created.TargetID, "flatten": true}, &attached)
 	b.session = attached.SessionID
 	for _, domain := range []string{"Page", "Runtime", "Log", "Network"} {
-		b.ask(domain+".enable", nil, nil)
+		b.Ask(domain+".enable", nil, nil)
 	}
-	b.ask("Browser.grantPermissions", map[string]any{"permissions": []string{"clipboardReadWrite", "clipboardSanitizedWrite"}}, nil)
-	b.size(1200, 1000)
-	b.ask("Page.navigate", map[string]any{"url": "file://" + path}, nil)
-	await(t, "the page is there", func() bool {
-		return b.text(`String(document.readyState === "complete" && location.protocol === "file:")`) == "true"
-	})
+	b.Size(1200, 1000)
+	b.Ask("Page.navigate", map[string]any{"url": url}, nil)
+	b.Await("the page is there", `document.readyState === "complete" && location.protocol !== "about:"`)
 	return b
 }
 
 // listen reads what the browser says.
-func (b *browser) listen(out *os.File) {
+func (b *Browser) listen(out *os.File) {
 	var rest []byte
 	buffer := make([]byte, 1<<16)
 	for {
@@ -129,7 +132,7 @@ func (b *browser) listen(out *os.File) {
 	}
 }
 
-func (b *browser) hear(m message) {
+func (b *Browser) hear(m message) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -142,14 +145,17 @@ func (b *browser) hear(m message) {
 		b.problems = append(b.problems, m.Method+" "+string(m.Params))
 	case m.Method == "Network.requestWillBeSent":
 		var sent struct{ Request struct{ URL string } }
-		if json.Unmarshal(m.Params, &sent) == nil && !strings.HasPrefix(sent.Request.URL, "file:///") || strings.Contains(sent.Request.URL, "owned") {
+		if json.Unmarshal(m.Params, &sent) != nil {
+			return
+		}
+		if b.asked = append(b.asked, sent.Request.URL); !strings.HasPrefix(sent.Request.URL, b.site) || strings.Contains(sent.Request.URL, "owned") {
 			b.problems = append(b.problems, "asks for "+sent.Request.URL)
 		}
 	}
 }
 
-// ask sends a command and reads its result.
-func (b *browser) ask(method string, params, result any) {
+// Ask sends a command and reads its result.
+func (b *Browser) Ask(method string, params, result any) {
 	b.t.Helper()
 	b.mu.Lock()
 	require.False(b.t, b.gone, "the browser has ended")
@@ -182,83 +188,121 @@ func (b *browser) ask(method string, params, result any) {
 	}
 }
 
-// read evaluates an expression on the page.
-func (b *browser) read(expression string, to any) {
+// Read evaluates an expression on the page.
+func (b *Browser) Read(expression string, to any) {
 	b.t.Helper()
 	var result struct {
 		Result           struct{ Value json.RawMessage }
 		ExceptionDetails json.RawMessage
 	}
-	b.ask("Runtime.evaluate", map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true}, &result)
+	b.Ask("Runtime.evaluate", map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true}, &result)
 	require.Empty(b.t, string(result.ExceptionDetails), expression)
 	if to != nil {
 		require.NoError(b.t, json.Unmarshal(result.Result.Value, to), "%s: %s", expression, result.Result.Value)
 	}
 }
 
-func (b *browser) text(expression string) (text string) {
+// Text evaluates an expression that is a text.
+func (b *Browser) Text(expression string) (text string) {
 	b.t.Helper()
-	b.read(expression, &text)
+	b.Read(expression, &text)
 	return text
 }
 
-// size makes the window as large as that of some device.
-func (b *browser) size(width, height int) {
+// Await waits until an expression is true.
+func (b *Browser) Await(what, expression string) {
 	b.t.Helper()
-	b.ask("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}, nil)
-	b.frame()
+	require.Eventually(b.t, func() bool { return b.Text("String(Boolean("+expression+"))") == "true" }, patience, 20*time.Millisecond, what)
 }
 
-// scheme asks for light or dark.
-func (b *browser) scheme(name string) {
-	b.t.Helper()
-	b.ask("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": name}}}, nil)
-	b.frame()
+// Asked are the URLs that were asked for.
+func (b *Browser) Asked() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.asked)
 }
 
-// frame waits until the page was drawn again.
-func (b *browser) frame() {
-	b.t.Helper()
-	b.read(`new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))`, nil)
+// Forgive forgets problems that a test expects, such as a server that is away.
+func (b *Browser) Forgive(text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.problems = slices.DeleteFunc(b.problems, func(problem string) bool { return strings.Contains(problem, text) })
 }
 
-// click presses the mouse where the middle of an element is, or at an offset from it.
-func (b *browser) click(selector string, dx, dy float64) {
+// Picture is what the window shows, as a PNG.
+func (b *Browser) Picture() []byte {
+	b.t.Helper()
+	var picture struct{ Data []byte }
+	b.Ask("Page.captureScreenshot", map[string]any{"format": "png"}, &picture)
+	return picture.Data
+}
+
+// Size makes the window as large as that of some device.
+func (b *Browser) Size(width, height int) {
+	b.t.Helper()
+	b.Ask("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}, nil)
+	b.Frame()
+}
+
+// Scheme asks for light or dark.
+func (b *Browser) Scheme(name string) {
+	b.t.Helper()
+	b.Ask("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": name}}}, nil)
+	b.Frame()
+}
+
+// Frame waits until the page was drawn again.
+func (b *Browser) Frame() {
+	b.t.Helper()
+	b.Read(`new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))`, nil)
+}
+
+// Click presses the mouse where the middle of an element is, or at an offset from it.
+func (b *Browser) Click(selector string, dx, dy float64) {
 	b.t.Helper()
 	var at struct{ X, Y float64 }
-	b.read(fmt.Sprintf(`(() => { const e = document.querySelector(%q); e.scrollIntoView({ block: 'center' }); const r = e.getBoundingClientRect(); return { x: r.x + r.width / 2, y: r.y + r.height / 2 } })()`, selector), &at)
+	b.Read(fmt.Sprintf(`(() => { const e = document.querySelector(%q); e.scrollIntoView({ block: 'center' }); const r = e.getBoundingClientRect(); return { x: r.x + r.width / 2, y: r.y + r.height / 2 } })()`, selector), &at)
 	for _, kind := range []string{"mousePressed", "mouseReleased"} {
-		b.ask("Input.dispatchMouseEvent", map[string]any{"type": kind, "x": at.X + dx, "y": at.Y + dy, "button": "left", "clickCount": 1}, nil)
+		b.Ask("Input.dispatchMouseEvent", map[string]any{"type": kind, "x": at.X + dx, "y": at.Y + dy, "button": "left", "clickCount": 1}, nil)
 	}
-	b.frame()
+	b.Frame()
 }
 
-// press presses a key.
-func (b *browser) press(key string, code int) {
+// Press presses a key.
+func (b *Browser) Press(key string, code int) {
 	b.t.Helper()
 	for _, kind := range []string{"keyDown", "keyUp"} {
-		b.ask("Input.dispatchKeyEvent", map[string]any{"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code}, nil)
+		b.Ask("Input.dispatchKeyEvent", map[string]any{"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code}, nil)
 	}
-	b.frame()
+	b.Frame()
 }
 
-// done checks that nothing went wrong, and nobody was asked for anything.
-func (b *browser) done() {
+// Done checks that nothing went wrong, and nobody was asked for anything.
+func (b *Browser) Done() {
 	b.t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	assert.Empty(b.t, b.problems)
 }
 
-// pageOf makes the page of a log, and the report that it shows.
-func pageOf(t testing.TB, log string, args ...string) (path string, r curveReport) {
-	t.Helper()
-	dir := t.TempDir()
-	path = filepath.Join(dir, "report.html")
-	out, err := exec.Command(built(t), append(args, log, "--html", path, "--json", filepath.Join(dir, "report.json"))...).CombinedOutput()
-	require.NoError(t, err, string(out))
-	text, err := os.ReadFile(filepath.Join(dir, "report.json"))
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &r))
-	return path, r
-}
+// Contrasts returns the texts on the page that are too pale to be read: WCAG 2 asks for a contrast of 4.5 to 1.
+const Contrasts = `(() => {
+	const parse = (color) => color.match(/[\d.]+/g).map(Number)
+	const over = (top, under) => top.slice(0, 3).map((c, i) => c * (top[3] ?? 1) + under[i] * (1 - (top[3] ?? 1)))
+	const luminance = (rgb) => rgb.map((c) => c / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)).reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0)
+	const ground = (element) => {
+		if (!element) return [255, 255, 255]
+		return over(parse(getComputedStyle(element).backgroundColor), element.parentElement ? ground(element.parentElement) : parse(getComputedStyle(document.body).backgroundColor))
+	}
+	const pale = []
+	const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
+	while (walker.nextNode()) {
+		const element = walker.currentNode.parentElement
+		if (!walker.currentNode.textContent.trim() || element.closest('script, style, noscript, title') || !element.getClientRects().length) continue
+		const style = getComputedStyle(element)
+		const ink = over(parse(element.closest('svg') ? style.fill : style.color), ground(element))
+		const [a, b] = [luminance(ink), luminance(ground(element))].sort((x, y) => y - x)
+		if ((a + 0.05) / (b + 0.05) < 4.5) pale.push(((a + 0.05) / (b + 0.05)).toFixed(2) + ' ' + walker.currentNode.textContent.trim())
+	}
+	return pale
+})()`

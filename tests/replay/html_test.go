@@ -14,6 +14,7 @@ import (
 
 	"redis-throttle/internal/size"
 	"redis-throttle/ratelimit"
+	"redis-throttle/tests/browser"
 	"redis-throttle/tests/server"
 )
 
@@ -45,23 +46,23 @@ func commas(n int64) string {
 }
 
 // bursts are those that the page shows for the rate that is chosen.
-func (b *browser) bursts() (all []string) {
+func (b *page) bursts() (all []string) {
 	b.t.Helper()
-	b.read(`[...document.querySelectorAll('.bursts tbody tr')].map((row) => row.querySelectorAll('td')[0].textContent)`, &all)
+	b.Read(`[...document.querySelectorAll('.bursts tbody tr')].map((row) => row.querySelectorAll('td')[0].textContent)`, &all)
 	return all
 }
 
 // A slider, moved by the keyboard, shows the bursts of each rate. They fall.
 func TestTheSliderShowsTheBurstsOfEachRate(t *testing.T) {
 	t.Parallel()
-	chromium(t)
+	browser.Needed(t)
 	path, r := pageOf(t, made(t), "--set", "mild=RATE 10/s BURST 20 WINDOW 1000/h")
 	b := open(t, path)
-	b.read(`document.getElementById('rate').focus()`, nil)
-	b.press("Home", 36)
+	b.Read(`document.getElementById('rate').focus()`, nil)
+	b.Press("Home", 36)
 	for i, p := range r.Curve.Points {
-		require.Equal(t, p.Rate, b.text(`document.getElementById('rate-text').value`))
-		require.Equal(t, p.Rate, b.text(`document.getElementById('rate').getAttribute('aria-valuetext')`))
+		require.Equal(t, p.Rate, b.Text(`document.getElementById('rate-text').value`))
+		require.Equal(t, p.Rate, b.Text(`document.getElementById('rate').getAttribute('aria-valuetext')`))
 		var want []string
 		for s, burst := range p.Bursts {
 			want = append(want, commas(burst))
@@ -70,59 +71,59 @@ func TestTheSliderShowsTheBurstsOfEachRate(t *testing.T) {
 			}
 		}
 		require.Equal(t, want, b.bursts(), p.Rate)
-		b.press("ArrowRight", 39)
+		b.Press("ArrowRight", 39)
 	}
-	b.click("#row-0 input", 0, 0)
+	b.Click("#row-0 input", 0, 0)
 	last := r.Curve.Points[len(r.Curve.Points)-1]
-	assert.Equal(t, fmt.Sprintf("CL.LIMIT \"{remote_addr/64}\" RATE %s BURST %d SHADOW", last.Rate, last.Bursts[0]), b.text(`document.getElementById('snippet').textContent`))
-	assert.Contains(t, b.text(`document.getElementById('said').textContent`), fmt.Sprintf("RATE %s BURST %d would have denied %s requests", last.Rate, last.Bursts[0], commas(last.Denied[0])))
-	b.done()
+	assert.Equal(t, fmt.Sprintf("CL.LIMIT \"{remote_addr/64}\" RATE %s BURST %d SHADOW", last.Rate, last.Bursts[0]), b.Text(`document.getElementById('snippet').textContent`))
+	assert.Contains(t, b.Text(`document.getElementById('said').textContent`), fmt.Sprintf("RATE %s BURST %d would have denied %s requests", last.Rate, last.Bursts[0], commas(last.Denied[0])))
+	b.Done()
 }
 
 // A click into the chart chooses the nearest point, and a suggestion chooses its own.
 func TestAClickChoosesAPoint(t *testing.T) {
 	t.Parallel()
-	chromium(t)
+	browser.Needed(t)
 	path, r := pageOf(t, made(t))
 	b := open(t, path)
 	for i, s := range r.Suggestions {
-		b.click(fmt.Sprintf(".suggested li:nth-child(%d) button", i+1), 0, 0)
-		assert.Equal(t, "CL.LIMIT \"{remote_addr/64}\" "+s.Result.Words+" SHADOW", b.text(`document.getElementById('snippet').textContent`))
-		assert.Equal(t, "true", b.text(fmt.Sprintf(`document.querySelector(".suggested li:nth-child(%d) button").getAttribute('aria-pressed')`, i+1)))
+		b.Click(fmt.Sprintf(".suggested li:nth-child(%d) button", i+1), 0, 0)
+		assert.Equal(t, "CL.LIMIT \"{remote_addr/64}\" "+s.Result.Words+" SHADOW", b.Text(`document.getElementById('snippet').textContent`))
+		assert.Equal(t, "true", b.Text(fmt.Sprintf(`document.querySelector(".suggested li:nth-child(%d) button").getAttribute('aria-pressed')`, i+1)))
 	}
 	for _, want := range []int{0, len(r.Curve.Points) / 2, len(r.Curve.Points) - 1} {
 		for share, burst := range r.Curve.Points[want].Bursts {
 			var at struct{ X, Y, W, H float64 }
-			b.read(fmt.Sprintf(`(() => { const box = chart.getBoundingClientRect(); return { x: scale.x(%d), y: scale.y(%d), w: box.width, h: box.height } })()`, want, burst), &at)
-			b.click("#chart", at.X-at.W/2, at.Y-at.H/2)
-			assert.Equal(t, r.Curve.Points[want].Rate, b.text(`document.getElementById('rate-text').value`))
-			chosen, err := strconv.Atoi(b.text(`document.querySelector('input[name=share]:checked').value`))
+			b.Read(fmt.Sprintf(`(() => { const box = chart.getBoundingClientRect(); return { x: scale.x(%d), y: scale.y(%d), w: box.width, h: box.height } })()`, want, burst), &at)
+			b.Click("#chart", at.X-at.W/2, at.Y-at.H/2)
+			assert.Equal(t, r.Curve.Points[want].Rate, b.Text(`document.getElementById('rate-text').value`))
+			chosen, err := strconv.Atoi(b.Text(`document.querySelector('input[name=share]:checked').value`))
 			require.NoError(t, err)
 			assert.Equal(t, burst, r.Curve.Points[want].Bursts[chosen], "share %d, or one with the same burst", share)
 		}
 	}
-	b.done()
+	b.Done()
 }
 
 // What is copied is what each place takes.
 func TestWhatIsCopiedWorks(t *testing.T) {
 	t.Parallel()
-	chromium(t)
+	browser.Needed(t)
 	path, r := pageOf(t, made(t))
 	b := open(t, path)
 	s := r.Suggestions[0]
-	b.click(".suggested li:nth-child(1) button", 0, 0)
+	b.Click(".suggested li:nth-child(1) button", 0, 0)
 	copied := map[string]string{}
 	var names []string
-	b.read(`[...document.querySelectorAll('.tabs button')].map((tab) => tab.textContent)`, &names)
+	b.Read(`[...document.querySelectorAll('.tabs button')].map((tab) => tab.textContent)`, &names)
 	for i, name := range names {
-		b.click(fmt.Sprintf("#tab-%d", i), 0, 0)
-		b.click("#copy", 0, 0)
-		await(t, "it is copied", func() bool { return b.text(`document.getElementById('copied').textContent`) == "Copied." })
-		copied[name] = b.text(`navigator.clipboard.readText()`)
-		assert.Equal(t, b.text(`document.getElementById('snippet').textContent`), copied[name])
+		b.Click(fmt.Sprintf("#tab-%d", i), 0, 0)
+		b.Click("#copy", 0, 0)
+		await(t, "it is copied", func() bool { return b.Text(`document.getElementById('copied').textContent`) == "Copied." })
+		copied[name] = b.Text(`navigator.clipboard.readText()`)
+		assert.Equal(t, b.Text(`document.getElementById('snippet').textContent`), copied[name])
 	}
-	b.done()
+	b.Done()
 	assert.Equal(t, "CL.LIMIT \"{remote_addr/64}\" "+s.Result.Words+" SHADOW", copied["CL.LIMIT"])
 	limits, err := ratelimit.ParseLimits(s.Result.Words + " SHADOW")
 	require.NoError(t, err)
@@ -189,68 +190,46 @@ func checkGateway(t testing.TB, snippet string, want ratelimit.Limits) {
 	assert.Equal(t, want, limits)
 }
 
-// contrasts returns the texts on the page that are too pale to be read: WCAG 2 asks for a contrast of 4.5 to 1.
-const contrasts = `(() => {
-	const parse = (color) => color.match(/[\d.]+/g).map(Number)
-	const over = (top, under) => top.slice(0, 3).map((c, i) => c * (top[3] ?? 1) + under[i] * (1 - (top[3] ?? 1)))
-	const luminance = (rgb) => rgb.map((c) => c / 255).map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)).reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0)
-	const ground = (element) => {
-		if (!element) return [255, 255, 255]
-		return over(parse(getComputedStyle(element).backgroundColor), element.parentElement ? ground(element.parentElement) : parse(getComputedStyle(document.body).backgroundColor))
-	}
-	const pale = []
-	const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT)
-	while (walker.nextNode()) {
-		const element = walker.currentNode.parentElement
-		if (!walker.currentNode.textContent.trim() || element.closest('script, style, noscript, title') || !element.getClientRects().length) continue
-		const style = getComputedStyle(element)
-		const ink = over(parse(element.closest('svg') ? style.fill : style.color), ground(element))
-		const [a, b] = [luminance(ink), luminance(ground(element))].sort((x, y) => y - x)
-		if ((a + 0.05) / (b + 0.05) < 4.5) pale.push(((a + 0.05) / (b + 0.05)).toFixed(2) + ' ' + walker.currentNode.textContent.trim())
-	}
-	return pale
-})()`
-
 // The page is legible in light and dark, and as wide as the window, down to that of a small phone.
 func TestThePageFitsItsReader(t *testing.T) {
 	t.Parallel()
-	chromium(t)
+	browser.Needed(t)
 	path, _ := pageOf(t, made(t), "--limit", "RATE 10/s BURST 20", "--limit", "FIXED 300/h")
 	b := open(t, path)
 	grounds := map[string]string{}
 	for _, scheme := range []string{"light", "dark"} {
-		b.scheme(scheme)
+		b.Scheme(scheme)
 		var pale []string
-		b.read(contrasts, &pale)
+		b.Read(browser.Contrasts, &pale)
 		assert.Empty(t, pale, scheme)
-		grounds[scheme] = b.text(`getComputedStyle(document.body).backgroundColor`)
+		grounds[scheme] = b.Text(`getComputedStyle(document.body).backgroundColor`)
 	}
 	assert.NotEqual(t, grounds["light"], grounds["dark"])
 	for _, width := range []int{1600, 1200, 800, 414, 360, 320} {
-		b.size(width, 900)
+		b.Size(width, 900)
 		await(t, "the chart is as wide as its place", func() bool {
-			return b.text(`String(Math.abs(document.querySelector('#chart svg').viewBox.baseVal.width - Math.max(chart.clientWidth, 260)) < 1)`) == "true"
+			return b.Text(`String(Math.abs(document.querySelector('#chart svg').viewBox.baseVal.width - Math.max(chart.clientWidth, 260)) < 1)`) == "true"
 		})
 		var scrolls int
-		b.read(`document.documentElement.scrollWidth - document.documentElement.clientWidth`, &scrolls)
+		b.Read(`document.documentElement.scrollWidth - document.documentElement.clientWidth`, &scrolls)
 		assert.LessOrEqual(t, scrolls, 0, "the page is wider than %d", width)
 		var cueless []string
-		b.read(`[...document.querySelectorAll('.scroll')].filter((e) => (e.scrollWidth > e.clientWidth + 1) !== (getComputedStyle(e, '::after').content !== 'none')).map((e) => e.textContent)`, &cueless)
+		b.Read(`[...document.querySelectorAll('.scroll')].filter((e) => (e.scrollWidth > e.clientWidth + 1) !== (getComputedStyle(e, '::after').content !== 'none')).map((e) => e.textContent)`, &cueless)
 		assert.Empty(t, cueless, "a table that is wider than its place says so, at %d", width)
 		var narrow []string
-		b.read(`[...document.querySelectorAll('button, input, summary')].filter((e) => e.getClientRects().length && !e.closest('.scroll')).map((e) => e.getBoundingClientRect()).filter((r) => r.right > innerWidth || r.left < 0).map((r) => r.right + '')`, &narrow)
+		b.Read(`[...document.querySelectorAll('button, input, summary')].filter((e) => e.getClientRects().length && !e.closest('.scroll')).map((e) => e.getBoundingClientRect()).filter((r) => r.right > innerWidth || r.left < 0).map((r) => r.right + '')`, &narrow)
 		assert.Empty(t, narrow, "what is pressed is within %d", width)
 	}
 	var unnamed []string
-	b.read(`[...document.querySelectorAll('button, input, svg[role=img], section, th')].filter((e) => !(e.textContent.trim() || e.getAttribute('aria-label') || e.getAttribute('aria-labelledby') || (e.labels && e.labels.length))).filter((e) => e.tagName !== 'TH' || e.scope !== 'col').map((e) => e.outerHTML)`, &unnamed)
+	b.Read(`[...document.querySelectorAll('button, input, svg[role=img], section, th')].filter((e) => !(e.textContent.trim() || e.getAttribute('aria-label') || e.getAttribute('aria-labelledby') || (e.labels && e.labels.length))).filter((e) => e.tagName !== 'TH' || e.scope !== 'col').map((e) => e.outerHTML)`, &unnamed)
 	assert.Empty(t, unnamed, "a screen reader has a name for everything")
-	b.done()
+	b.Done()
 }
 
 // What clients have sent is shown as text, whatever it is.
 func TestHostileKeysAreTextOnThePage(t *testing.T) {
 	t.Parallel()
-	chromium(t)
+	browser.Needed(t)
 	hostile := []string{
 		`</script><script>window.owned=1</script>`, `"><img src=owned onerror=window.owned=1>`, `<!--<script>`, `]]>{{.Data}}${window.owned=1}`, `javascript:window.owned=1`, `' onmouseover='window.owned=1`,
 		"\u202egnp.exe", "</title><style>*{display:none}</style>",
@@ -261,17 +240,17 @@ func TestHostileKeysAreTextOnThePage(t *testing.T) {
 	}
 	path, _ := pageOf(t, access(t, lines), "--key", "{user_agent}", "--show-keys", "--set", `</script><script>owned()</script>=RATE 1/s`, "--top", "20")
 	b := open(t, path)
-	assert.Equal(t, "undefined", b.text(`typeof window.owned`))
+	assert.Equal(t, "undefined", b.Text(`typeof window.owned`))
 	var names []string
-	b.read(`[...document.querySelectorAll('td.name')].map((cell) => cell.textContent)`, &names)
+	b.Read(`[...document.querySelectorAll('td.name')].map((cell) => cell.textContent)`, &names)
 	for _, key := range hostile[:6] {
 		assert.Contains(t, names, key)
 	}
 	assert.Contains(t, names, `\u202egnp.exe`, "it is not shown backwards")
 	var images int
-	b.read(`document.querySelectorAll('img, iframe, object, link').length`, &images)
+	b.Read(`document.querySelectorAll('img, iframe, object, link').length`, &images)
 	assert.Zero(t, images)
-	b.done()
+	b.Done()
 }
 
 // The page of a hundred thousand clients is small.
