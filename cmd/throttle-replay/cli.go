@@ -2,11 +2,10 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"redis-throttle/internal/quote"
 )
 
 // split reads the words of a line as redis-cli does: those in quotation marks may have blanks, and in double ones \n, \x41 and the like.
@@ -63,32 +62,9 @@ func escaped(text string) (c byte, n int) {
 	return text[1], 2
 }
 
-// quoted is text in quotation marks as redis-cli reads it.
-func quoted(text string) string {
-	var b strings.Builder
-	b.WriteByte('"')
-	for at := 0; at < len(text); {
-		c, n := utf8.DecodeRuneInString(text[at:])
-		switch {
-		case c == '"' || c == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(c)
-		case c == utf8.RuneError && n == 1 || !unicode.IsPrint(c) || unicode.Is(unicode.Bidi_Control, c):
-			for _, c := range []byte(text[at : at+n]) {
-				fmt.Fprintf(&b, `\x%02x`, c)
-			}
-		default:
-			b.WriteRune(c)
-		}
-		at += n
-	}
-	b.WriteByte('"')
-	return b.String()
-}
-
 // word is text as one word of redis-cli, in quotation marks where it needs them.
 func word(text string) string {
-	if q := quoted(text); text == "" || q != `"`+text+`"` || strings.ContainsAny(text, " '") {
+	if q := quote.CLI(text); text == "" || q != `"`+text+`"` || strings.ContainsAny(text, " '") {
 		return q
 	}
 	return text

@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"redis-throttle/cmd/throttle-replay/replay"
+	"redis-throttle/internal/quote"
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/policies"
 )
@@ -121,7 +122,7 @@ func readPolicies(ctx context.Context, paths []string, hash string, notes io.Wri
 		rules, wrong := policies.Parse(fields)
 		for _, field := range slices.Sorted(maps.Keys(wrong)) {
 			if !s.isRedis && s.sets(field) {
-				return nil, nil, fmt.Errorf("%s: %s %s: %w", path, word(field), quoted(fields[field]), wrong[field])
+				return nil, nil, fmt.Errorf("%s: %s %s: %w", path, word(field), quote.CLI(fields[field]), wrong[field])
 			}
 			if s.isRedis {
 				fmt.Fprintf(notes, "note: %s in %s does not count: %v\n", word(field), hash, wrong[field])
@@ -148,7 +149,7 @@ func (s *source) commands(hash string) (all []string) {
 		case c.isDeleted:
 			all = append(all, "HDEL "+word(hash)+" "+word(c.field))
 		default:
-			all = append(all, "HSET "+word(hash)+" "+word(c.field)+" "+quoted(c.value))
+			all = append(all, "HSET "+word(hash)+" "+word(c.field)+" "+quote.CLI(c.value))
 		}
 	}
 	return all

@@ -161,32 +161,16 @@ func (d *Domain) decide(nowNs int64, asks []decide.Ask) (o Outcome, err error) {
 		if rule == nil {
 			continue
 		}
-		limits := withoutNames(rule.Limits)
-		switch {
-		case rule.None:
-			limits = "NONE"
-		case rule.Unlimited:
-			limits = "unlimited"
-		}
 		name := rule.String()
 		if rule.Field != "" {
 			name += " by " + rule.Field
 		}
-		o.Rules = append(o.Rules, RuleOutcome{name, limits, s.Over, s.Shadow, s.RetryAfter})
+		o.Rules = append(o.Rules, RuleOutcome{name, rule.Words(), s.Over, s.Shadow, s.RetryAfter})
 		if o.Denied && s.Over && !s.Shadow {
 			o.RetryAfter = longer(o.RetryAfter, s.RetryAfter)
 		}
 	}
 	return o, nil
-}
-
-// withoutNames writes limits without the names that the rule has given them.
-func withoutNames(limits ratelimit.Limits) string {
-	bare := make(ratelimit.Limits, len(limits))
-	for i := range limits {
-		bare[i] = limits[i].Named("")
-	}
-	return bare.String()
 }
 
 func longer(a, b time.Duration) time.Duration {

@@ -3,6 +3,7 @@
 //
 //	throttle-gateway [serve] [FILE ...]   serves; without files, those of the folder that the environment names
 //	throttle-gateway check FILE ...       says what is wrong with files and folders
+//	throttle-gateway explain FILE ... REQUEST   says how a request is decided, and why
 //	throttle-gateway version
 package main
 
@@ -37,15 +38,20 @@ func main() {
 
 const usage = `usage: throttle-gateway [serve] [FILE ...]
        throttle-gateway check FILE ...
+       throttle-gateway explain [FILE ...] 'POST /login?x=1' [--from ADDRESS] [-H 'NAME: VALUE'] ...
        throttle-gateway version
 
 serve    answers proxies, by files and folders, or by those that the environment names; SIGHUP has it read them at once
 check    says what is wrong with files and folders, and what looks wrong
+explain  says which rule a request has, and what is left; explain --help tells more
 version  prints the version
 
 variables of the environment: see docs/gateway.md`
 
 func run(args []string, out io.Writer) error {
+	if len(args) > 0 && args[0] == "explain" {
+		return explainTo(args[1:], os.Stdin, out)
+	}
 	command := "serve"
 	if len(args) > 0 && (args[0] == "serve" || args[0] == "check" || args[0] == "version") {
 		command, args = args[0], args[1:]

@@ -34,6 +34,7 @@ import (
 	"redis-throttle/gateway/console"
 	"redis-throttle/gateway/internal/config"
 	"redis-throttle/gateway/internal/decide"
+	"redis-throttle/gateway/internal/explain"
 	"redis-throttle/gateway/internal/service"
 	"redis-throttle/gateway/internal/settings"
 	"redis-throttle/gateway/internal/xds"
@@ -54,6 +55,7 @@ type gateway struct {
 	web     *http.Server
 	extra   []*http.Server // not for proxies
 
+	explainer    *explain.Explainer
 	certificates settings.Certificates
 	source       *xds.Client // nil if the configuration is in files
 
@@ -222,8 +224,12 @@ func (g *gateway) build(registry prometheus.Registerer) error {
 	g.client = client
 	g.chain = decide.NewChain(client, g.s, observers...)
 	g.service = service.New(g.s, g.chain, g.chain.Out, registry)
+	g.explainer = explainer(g.s, g.service.Config)
+	g.explainer.Redis, g.explainer.Cluster = g.chain.Server(), g.chain.Cluster()
 	if hash := g.s.Redis.Policies; hash != "" {
-		g.service.Follow(policies.NewReader(client, policies.Options{Hash: hash, Logger: slog.Default()}))
+		reader := policies.NewReader(client, policies.Options{Hash: hash, Logger: slog.Default()})
+		g.service.Follow(reader)
+		g.explainer.Policies = func(ctx context.Context) (*policies.Rules, error) { return reader.Rules(ctx), nil }
 	}
 	if g.s.ByXds() {
 		if err := g.management(registry); err != nil {
@@ -269,6 +275,13 @@ func (g *gateway) listen(registry *prometheus.Registry) error {
 	debug.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	debug.Handle("/metrics", metrics)
 	g.console().Handle(debug)
+	debug.Handle("/explain", g.explainer.Handler(explain.NewToken(g.s.ExplainToken)))
+	debug.HandleFunc("/rlconfig", func(w http.ResponseWriter, _ *http.Request) {
+		if c := g.service.Config(); c != nil {
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			c.Dump(w)
+		}
+	})
 	g.extra = []*http.Server{server(debug)}
 	all := []at{{"debug", "tcp", address(g.s.DebugHost, g.s.DebugPort), g.extra[0].Serve}}
 	if g.s.UsePrometheus {

@@ -33,6 +33,31 @@ type Config struct {
 	Doubts []string
 }
 
+// Routed is the domain that a request of HTTP is about: the named one, or the only one with routes.
+func (c *Config) Routed(name string) (only *Domain, err error) {
+	if name != "" {
+		if d := c.Domains[name]; d != nil && d.Routes != nil {
+			return d, nil
+		}
+		return nil, errors.New("no domain of this name has routes")
+	}
+	for _, d := range c.Domains {
+		if d.Routes != nil {
+			if only != nil {
+				return nil, ErrSeveralRouted
+			}
+			only = d
+		}
+	}
+	if only == nil {
+		return nil, errors.New("no domain has routes")
+	}
+	return only, nil
+}
+
+// ErrSeveralRouted says that a request of HTTP needs the name of a domain.
+var ErrSeveralRouted = errors.New("several domains have routes: ask /domains/NAME/check")
+
 // Domain is a container of rules. Keys of different domains never meet.
 type Domain struct {
 	Name string
@@ -112,6 +137,36 @@ func (rule *Rule) Closes() bool {
 
 // String names the rule: as the file does, or by the keys that lead to it.
 func (rule *Rule) String() string { return cmp.Or(rule.Name, rule.path) }
+
+// Words are the limits as the file or a field of the hash has them, without the names that the rule has given them.
+func (rule *Rule) Words() string {
+	switch {
+	case rule.None:
+		return "NONE"
+	case rule.Unlimited:
+		return "unlimited"
+	}
+	return strings.Join(rule.EachWords(), "; ")
+}
+
+// EachWords are the words of each limit.
+func (rule *Rule) EachWords() (all []string) {
+	for _, l := range rule.Limits {
+		all = append(all, (ratelimit.Limits{l.Named("")}).String())
+	}
+	return all
+}
+
+// Names are those of each limit.
+func (rule *Rule) Names() (all []string) {
+	for _, l := range rule.Limits {
+		all = append(all, optionsOf(l)["NAME"])
+	}
+	return all
+}
+
+// Path is the keys and values that lead to the rule, behind its domain; "" for a limit of a request.
+func (rule *Rule) Path() string { return rule.path }
 
 // Shown is a limit as the Rate Limit Service shows it.
 type Shown struct {

@@ -27,16 +27,9 @@ type Match struct {
 // Match finds the rule of a descriptor: at each level that of its value, then that of a wildcard, then that of its key alone.
 // The descriptor needs as many entries as there are levels. Rule is nil if there is none.
 func (d *Domain) Match(entries []Entry) Match {
-	at := d.root
 	var buffer [8]*node
-	way := buffer[:0]
-	for i := range entries {
-		if at = at.next(&entries[i]); at == nil {
-			return Match{}
-		}
-		way = append(way, at)
-	}
-	if at.rule == nil {
+	way, at := d.walk(entries, buffer[:0])
+	if at == nil || at.rule == nil {
 		return Match{}
 	}
 	m := Match{Rule: at.rule}
@@ -49,6 +42,18 @@ func (d *Domain) Match(entries []Entry) Match {
 		m.Open = m.Open || m.Path[i] != way[i].key
 	}
 	return m
+}
+
+// walk appends the nodes that entries lead to, level by level, as far as there are any. at is that of the last entry, nil if there is none.
+func (d *Domain) walk(entries []Entry, way []*node) (all []*node, at *node) {
+	at = d.root
+	for i := range entries {
+		if at = at.next(&entries[i]); at == nil {
+			break
+		}
+		way = append(way, at)
+	}
+	return way, at
 }
 
 // next is the node below n that an entry leads to.

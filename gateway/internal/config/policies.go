@@ -94,6 +94,12 @@ func (rule *Rule) by(of *policies.Rule) (*Rule, error) {
 	return &by, by.finish(rule.Policy)
 }
 
+// Unfit is why a field of the hash is not for the rule; nil if it is.
+func (rule *Rule) Unfit(of *policies.Rule) error {
+	_, err := rule.by(of)
+	return err
+}
+
 // File is the rule as the file has it.
 func (rule *Rule) File() *Rule {
 	if rule.file != nil {

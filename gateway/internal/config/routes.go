@@ -53,6 +53,7 @@ type Route struct {
 
 // condition is a header field that a request needs, with any of the values that the pattern matches.
 type condition struct {
+	name  string
 	value keyby.Func
 	parts []string
 }
@@ -62,6 +63,7 @@ type source struct {
 	key   string
 	value keyby.Func
 	fixed string // the value, if it is the same for all requests
+	text  string // the value as the file has it
 }
 
 func (r *reader) routes(list *yaml.Node, denied int, client keyby.Func) *Routes {
@@ -179,7 +181,7 @@ func (r *reader) conditions(n *yaml.Node, routes *Routes) (all []condition) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name := r.text(n.Content[i])
 		routes.Headers = append(routes.Headers, name)
-		all = append(all, condition{keyby.Header(name), strings.Split(r.text(n.Content[i+1]), "*")})
+		all = append(all, condition{name, keyby.Header(name), strings.Split(r.text(n.Content[i+1]), "*")})
 	}
 	return all
 }
@@ -200,7 +202,7 @@ func (r *reader) sources(n *yaml.Node, client keyby.Func, routes *Routes) (all [
 				fixed = ""
 			}
 		}
-		all = append(all, source{key, value, fixed})
+		all = append(all, source{key, value, fixed, r.text(f["value"])})
 	})
 	return all
 }
@@ -285,24 +287,30 @@ func (rs *Routes) Frees(q *http.Request, route *Route, rule *Rule) bool {
 // as a part of the path and as none. Loose routes are also those of "/LOGIN/" and "/login;a=b", whatever the case of the method. Of routes with
 // one pattern the first whose headers match counts.
 func (rs *Routes) Of(q *http.Request) (all []*Route) {
-	add := func(route *Route) {
+	rs.each(q, func(route *Route, _, _ string) {
 		if route != nil && !slices.Contains(all, route) {
 			all = append(all, route)
 		}
-	}
+	})
+	return all
+}
+
+// each calls found for each writing of the path that counts, with the pattern that matches it, "" if none does, and the route; without one,
+// the header fields of the request are none that its routes ask for. It may come to one route several times.
+func (rs *Routes) each(q *http.Request, found func(route *Route, pattern, path string)) {
 	again := *q
 	again.Host = host(q)
-	add(rs.strict.find(&again))
+	rs.strict.find(&again, found)
 	paths := []*url.URL{cleaned(q.URL)}
 	if before, _, found := strings.Cut(q.URL.RawPath, "#"); found {
 		paths = append(paths, cleaned(&url.URL{Path: unescaped(before)}))
 	}
 	for _, path := range paths {
 		again.URL = path
-		add(rs.strict.find(&again))
+		rs.strict.find(&again, found)
 	}
 	if len(rs.loose.by) == 0 {
-		return all
+		return
 	}
 	again.Method = strings.ToUpper(q.Method)
 	for i := 0; i < len(paths) && len(paths) < mostWritings; i++ { // some services decode twice
@@ -314,10 +322,9 @@ func (rs *Routes) Of(q *http.Request) (all []*Route) {
 		path := loosened(path.Path)
 		for _, path := range []string{path, path + "/"} {
 			again.URL = &url.URL{Path: path}
-			add(rs.loose.find(&again))
+			rs.loose.find(&again, found)
 		}
 	}
-	return all
 }
 
 // mostWritings bounds how often a path is decoded again.
@@ -347,25 +354,29 @@ func folded(text string) string { return strings.ToLower(strings.ToUpper(text)) 
 // isBlank reports whether some language trims a character: Java all control characters, Python and JavaScript the spaces of Unicode.
 func isBlank(c rune) bool { return c <= ' ' || c == 0x7f || c == 0xfeff || unicode.IsSpace(c) }
 
-func (p *patterns) find(q *http.Request) *Route {
+// find calls found with the route of a request; see each.
+func (p *patterns) find(q *http.Request, found func(route *Route, pattern, path string)) {
 	_, pattern := p.mux.Handler(q)
 	for _, route := range p.by[pattern] {
-		if route.matches(q) {
-			return route
+		if route.differs(q) == nil {
+			found(route, pattern, q.URL.Path)
+			return
 		}
 	}
-	return nil
+	found(nil, pattern, q.URL.Path)
 }
 
-func (route *Route) matches(q *http.Request) bool {
-	for _, c := range route.headers {
+// differs returns the first of the route's header fields that a request has another value for; nil if it has them all.
+func (route *Route) differs(q *http.Request) *condition {
+	for i := range route.headers {
+		c := &route.headers[i]
 		value := c.value(q)
 		isMissing := value == "" && len(c.parts) > 1 // a wildcard needs a value
 		if isMissing || !matches(c.parts, value) {
-			return false
+			return c
 		}
 	}
-	return true
+	return nil
 }
 
 // cleaned is u with its path cleaned and decoded; u itself if it is so already.
@@ -415,15 +426,22 @@ func unescaped(text string) string {
 // Descriptors returns the descriptors of a request. One with an entry that the request has no value for is left out.
 func (route *Route) Descriptors(q *http.Request) (all [][]Entry) {
 	for _, sources := range route.descriptors {
-		entries := make([]Entry, 0, len(sources))
-		for _, s := range sources {
-			if value := s.value(q); value != "" {
-				entries = append(entries, Entry{s.key, value})
-			}
-		}
-		if len(entries) == len(sources) && len(entries) > 0 {
+		if entries, lacks := entriesOf(sources, q); lacks == nil && len(entries) > 0 {
 			all = append(all, entries)
 		}
 	}
 	return all
+}
+
+// entriesOf makes the entries of a descriptor. lacks is the first source that the request has no value for.
+func entriesOf(sources []source, q *http.Request) (entries []Entry, lacks *source) {
+	entries = make([]Entry, 0, len(sources))
+	for i := range sources {
+		value := sources[i].value(q)
+		if value == "" {
+			return entries, &sources[i]
+		}
+		entries = append(entries, Entry{sources[i].key, value})
+	}
+	return entries, nil
 }

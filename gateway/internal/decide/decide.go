@@ -11,6 +11,9 @@ import (
 	"strings"
 	"time"
 
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
 	"redis-throttle/gateway/internal/config"
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/charge"
@@ -25,6 +28,51 @@ type Ask struct {
 	Hits int64
 	// Refund gives these units back instead. It denies nothing.
 	Refund bool
+}
+
+// AsksFor returns the descriptors of a request of the Rate Limit Service. Errors are about the limits that it brings.
+func AsksFor(d *config.Domain, request *rls.RateLimitRequest) ([]Ask, error) {
+	asks := make([]Ask, len(request.GetDescriptors()))
+	for i, given := range request.GetDescriptors() {
+		asks[i].Hits, asks[i].Refund = hitsOf(request, given), given.GetIsNegativeHits()
+		entries, own := EntriesOf(given), given.GetLimit()
+		if own == nil {
+			asks[i].Match = d.Match(entries)
+			continue
+		}
+		unit := config.Unit(own.GetUnit()) // with the numbers of the response
+		if unit <= rls.RateLimitResponse_RateLimit_UNKNOWN || unit > rls.RateLimitResponse_RateLimit_WEEK {
+			return nil, errors.New("the limit in the request needs a unit")
+		}
+		units := uint32(1)
+		if m := own.GetUnitMultiplier(); m != nil {
+			if units = m.GetValue(); units == 0 {
+				return nil, errors.New("the limit in the request has a unit_multiplier of 0: expected 1 or more")
+			}
+		}
+		var err error
+		if asks[i].Match, err = d.Override(entries, own.GetRequestsPerUnit(), unit, units); err != nil {
+			return nil, fmt.Errorf("the limit in the request: %w", err)
+		}
+	}
+	return asks, nil
+}
+
+// EntriesOf are the entries of a descriptor.
+func EntriesOf(d *common.RateLimitDescriptor) []config.Entry {
+	entries := make([]config.Entry, len(d.GetEntries()))
+	for i, e := range d.GetEntries() {
+		entries[i] = config.Entry{Key: e.GetKey(), Value: e.GetValue()}
+	}
+	return entries
+}
+
+// hitsOf is what a descriptor takes: what it says itself, which may be 0, else what the request says, else 1.
+func hitsOf(request *rls.RateLimitRequest, d *common.RateLimitDescriptor) int64 {
+	if d.GetHitsAddend() != nil {
+		return int64(min(d.GetHitsAddend().GetValue(), math.MaxInt64))
+	}
+	return int64(max(request.GetHitsAddend(), 1))
 }
 
 // AsksOf returns the descriptors of a request of HTTP, by the routes of a domain.
@@ -88,6 +136,36 @@ type Decider struct {
 	InForce func(ctx context.Context, rule *config.Rule, key string) *config.Rule
 }
 
+// Decides returns the index of the descriptor whose rule decided: the one that denies, for the longest time, otherwise the one with the fewest
+// units left. It is -1 where no descriptor has a rule.
+func (v *Verdict) Decides(asks []Ask) int {
+	best := -1
+	for i := range asks {
+		if asks[i].Rule != nil && !asks[i].Refund && (best < 0 || v.before(asks, i, best)) {
+			best = i
+		}
+	}
+	return best
+}
+
+// before says whether descriptor i tells more than descriptor j.
+func (v *Verdict) before(asks []Ask, i, j int) bool {
+	a, b := &v.Statuses[i], &v.Statuses[j]
+	switch {
+	case a.Shadow != b.Shadow:
+		return b.Shadow
+	case a.Over != b.Over:
+		return a.Over
+	case a.Over && a.RetryAfter != b.RetryAfter:
+		return a.RetryAfter == ratelimit.Never || (b.RetryAfter != ratelimit.Never && a.RetryAfter > b.RetryAfter)
+	case a.Known != b.Known:
+		return a.Known
+	case !a.Known:
+		return !asks[i].Rule.Unlimited && asks[j].Rule.Unlimited
+	}
+	return a.Remaining < b.Remaining
+}
+
 // maxKeys is how many keys a call has at most.
 const maxKeys = 8
 
@@ -131,8 +209,9 @@ type request struct {
 // eight, there is a call for each eight keys of a slot, one after the other. If one of them denies, those before are given their
 // units back, and those behind it are only looked at.
 //
-// The rules of asks are those in force afterwards.
+// The rules of asks are those in force afterwards, and those that another rule replaces are gone.
 func (d *Decider) Decide(ctx context.Context, domain *config.Domain, asks []Ask) (Verdict, error) {
+	replace(asks)
 	d.force(ctx, asks)
 	r := &request{Decider: d, domain: domain, asks: asks, verdict: Verdict{Statuses: make([]Status, len(asks))}}
 	if err := r.refund(ctx); err != nil {
@@ -156,6 +235,21 @@ func (d *Decider) Decide(ctx context.Context, domain *config.Domain, asks []Ask)
 	r.verdict.Shadowed = r.verdict.Over && d.Shadow && !r.banned
 	r.verdict.Over = r.verdict.Over && !r.verdict.Shadowed
 	return r.verdict, nil
+}
+
+// replace takes the rules away that another rule of the request replaces.
+func replace(asks []Ask) {
+	var replaced []string
+	for i := range asks {
+		if rule := asks[i].Rule; rule != nil {
+			replaced = append(replaced, rule.Replaces...)
+		}
+	}
+	for i := range asks {
+		if rule := asks[i].Rule; rule != nil && rule.Name != "" && !rule.Unlimited && slices.Contains(replaced, rule.Name) {
+			asks[i].Rule = nil
+		}
+	}
 }
 
 // force sets the rules that are in force. Descriptors of one key have the same one, also where the hash changes in between.

@@ -18,10 +18,10 @@ import (
 // IsOutage reports whether err keeps Redis from deciding, whatever is asked: it is out of reach, it refuses the login, the commands or the
 // connection, or it has no module. The policy of the domain holds for all of them, since for a proxy they are the same. What is wrong with
 // one request, such as a key of another type, is no outage: a client that could cause one would choose the policy.
-func IsOutage(err error) bool { return err != nil && (ratelimit.IsOutage(err) || advice(err) != "") }
+func IsOutage(err error) bool { return err != nil && (ratelimit.IsOutage(err) || Advice(err) != "") }
 
-// advice is what would be right, for errors that do not go away by themselves; "" for others.
-func advice(err error) string {
+// Advice is what would be right, for errors that do not go away by themselves; "" for others.
+func Advice(err error) string {
 	var reply redis.Error
 	if errors.As(err, &reply) {
 		text := reply.Error()
@@ -193,7 +193,7 @@ func (c *Chain) tell(err error, up, asked int) {
 		return
 	}
 	attrs := []any{"error", err}
-	if a := advice(err); a != "" {
+	if a := Advice(err); a != "" {
 		attrs = append(attrs, "advice", a)
 	}
 	if asked > 1 {

@@ -88,6 +88,9 @@ func (c *Chain) Of(down guard.Policy, units int64) ratelimit.Decider {
 	return d
 }
 
+// Server is Redis without what stands before it: nothing remembers, batches or guards what it is asked.
+func (c *Chain) Server() ratelimit.Decider { return c.server }
+
 // Cluster is of Redis.
 func (c *Chain) Cluster() bool { return c.cluster }
 

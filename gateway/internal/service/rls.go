@@ -8,13 +8,11 @@ import (
 	"time"
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"redis-throttle/gateway/internal/config"
 	"redis-throttle/gateway/internal/decide"
 	"redis-throttle/ratelimit"
 )
@@ -50,52 +48,23 @@ func (s *Service) decideRequest(ctx context.Context, request *rls.RateLimitReque
 		s.refuse(via, noConfig)
 		return outcome{}, errNoConfig
 	}
-	asks := make([]decide.Ask, len(request.Descriptors))
 	d := c.Domains[request.Domain]
 	if d == nil { // nothing is limited
 		s.unknownDomain(request.Domain)
-		return outcome{asks: asks}, nil
+		asks := make([]decide.Ask, len(request.Descriptors))
+		return outcome{asks: asks, told: s.setAside(request, asks)}, nil
 	}
-	for i, given := range request.Descriptors {
-		asks[i].Hits, asks[i].Refund = hitsOf(request, given), given.GetIsNegativeHits()
-		entries := make([]config.Entry, len(given.GetEntries()))
-		for j, e := range given.GetEntries() {
-			entries[j] = config.Entry{Key: e.GetKey(), Value: e.GetValue()}
-		}
-		own := given.GetLimit()
-		if own == nil {
-			asks[i].Match = d.Match(entries)
-			continue
-		}
-		unit := config.Unit(own.GetUnit()) // with the numbers of the response
-		if unit <= rls.RateLimitResponse_RateLimit_UNKNOWN || unit > rls.RateLimitResponse_RateLimit_WEEK {
-			s.refuse(via, wrongLimit)
-			return outcome{}, mistake("the limit in the request needs a unit")
-		}
-		units := uint32(1)
-		if m := own.GetUnitMultiplier(); m != nil {
-			if units = m.GetValue(); units == 0 {
-				s.refuse(via, wrongLimit)
-				return outcome{}, mistake("the limit in the request has a unit_multiplier of 0: expected 1 or more")
-			}
-		}
-		var err error
-		if asks[i].Match, err = d.Override(entries, own.GetRequestsPerUnit(), unit, units); err != nil {
-			wrong := mistake("the limit in the request: " + err.Error())
-			s.metrics.failed(d.Name, via, wrong)
-			s.refuse(via, wrongLimit)
-			return outcome{}, wrong
-		}
+	asks, err := decide.AsksFor(d, request)
+	if err != nil {
+		wrong := mistake(err.Error())
+		s.metrics.failed(d.Name, via, wrong)
+		s.refuse(via, wrongLimit)
+		return outcome{}, wrong
 	}
-	return s.decideDescriptors(ctx, d, asks, via)
-}
-
-// hitsOf is what a descriptor takes: what it says itself, which may be 0, else what the request says, else 1.
-func hitsOf(request *rls.RateLimitRequest, d *common.RateLimitDescriptor) int64 {
-	if d.GetHitsAddend() != nil {
-		return int64(min(d.GetHitsAddend().GetValue(), math.MaxInt64))
-	}
-	return int64(max(request.GetHitsAddend(), 1))
+	told := s.setAside(request, asks)
+	o, err := s.decideDescriptors(ctx, d, asks, via)
+	o.told = told
+	return o, err
 }
 
 // write writes the response. Each descriptor has a status, also one without a rule.
@@ -142,8 +111,11 @@ func (s *Service) write(request *rls.RateLimitRequest, o outcome) *rls.RateLimit
 	if s.settings.Headers && tightest != nil {
 		response.ResponseHeadersToAdd = s.headers(&o, tightest, never)
 	}
+	if o.told {
+		response.ResponseHeadersToAdd = append(response.ResponseHeadersToAdd, &core.HeaderValue{Key: ruleField, Value: ruleOf(&o)})
+	}
 	if s.settings.DynamicMetadata {
-		response.DynamicMetadata = metadata(request, &o, s.settings.QuotaMode)
+		response.DynamicMetadata = s.metadata(request, &o)
 	}
 	return response
 }
@@ -180,12 +152,16 @@ func (s *Service) headers(o *outcome, st *rls.RateLimitResponse_DescriptorStatus
 }
 
 // metadata is what upstream tells the filters of Envoy about a request.
-func metadata(request *rls.RateLimitRequest, o *outcome, quotaMode bool) *structpb.Struct {
+func (s *Service) metadata(request *rls.RateLimitRequest, o *outcome) *structpb.Struct {
 	descriptors := []any{}
 	for _, d := range request.Descriptors {
 		entries := []any{}
 		for _, e := range d.GetEntries() {
-			entries = append(entries, e.GetKey()+"="+e.GetValue())
+			value := e.GetValue()
+			if s.token.IsSet() && bringsToken(d) { // which logs must not hold
+				value = ""
+			}
+			entries = append(entries, e.GetKey()+"="+value)
 		}
 		one := map[string]any{"entries": entries}
 		if d.GetLimit() != nil {
@@ -205,7 +181,7 @@ func metadata(request *rls.RateLimitRequest, o *outcome, quotaMode bool) *struct
 		}
 		over := o.Statuses[i].Over && !o.Statuses[i].Shadow
 		quotas = quotas || rule.Quota
-		if (rule.Quota || quotaMode) && over {
+		if (rule.Quota || s.settings.QuotaMode) && over {
 			violations = append(violations, i)
 		}
 		if !over {
@@ -222,8 +198,8 @@ func metadata(request *rls.RateLimitRequest, o *outcome, quotaMode bool) *struct
 	if len(passed) > 0 {
 		whole["metadata"] = passed
 	}
-	s, _ := structpb.NewStruct(whole) // texts of a request are UTF-8, and metadata was tried when it was loaded
-	return s
+	m, _ := structpb.NewStruct(whole) // texts of a request are UTF-8, and metadata was tried when it was loaded
+	return m
 }
 
 // merge adds what is new of more to a mapping, whose inner mappings are its own.

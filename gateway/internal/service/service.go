@@ -18,6 +18,7 @@ import (
 
 	"redis-throttle/gateway/internal/config"
 	"redis-throttle/gateway/internal/decide"
+	"redis-throttle/gateway/internal/explain"
 	"redis-throttle/gateway/internal/settings"
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/policies"
@@ -33,6 +34,7 @@ type Service struct {
 	loadedMs atomic.Int64
 	refused  atomic.Pointer[string] // why the last configuration does not count
 	room     chan struct{}          // for the requests that are being decided
+	token    explain.Token
 
 	mu      sync.Mutex
 	unknown map[string]bool      // domains that no file names
@@ -41,7 +43,7 @@ type Service struct {
 
 // New returns a Service. Load comes before everything else. out says whether Redis is left alone.
 func New(o *settings.Settings, redis decide.Redis, out func() bool, registry prometheus.Registerer) *Service {
-	s := &Service{settings: o, metrics: newMetrics(registry, out), room: make(chan struct{}, o.MaxConcurrency), logged: map[string]time.Time{}, unknown: map[string]bool{}}
+	s := &Service{settings: o, metrics: newMetrics(registry, out), token: explain.NewToken(o.ExplainToken), room: make(chan struct{}, o.MaxConcurrency), logged: map[string]time.Time{}, unknown: map[string]bool{}}
 	s.decider = &decide.Decider{
 		Redis: redis, Prefix: o.CacheKeyPrefix, Shadow: o.ShadowMode, Quota: o.QuotaMode,
 		Lost: func(units int64, err error) {
@@ -89,6 +91,9 @@ func (s *Service) Load(files config.Files) error {
 	return nil
 }
 
+// Config is the configuration of the moment; nil if there is none yet.
+func (s *Service) Config() *config.Config { return s.config.Load() }
+
 // Loaded says whether there is a configuration, and whether it has a domain.
 func (s *Service) Loaded() (loaded, hasDomain bool) {
 	c := s.config.Load()
@@ -130,6 +135,7 @@ func (s *Service) unknownDomain(name string) {
 type outcome struct {
 	decide.Verdict
 	asks []decide.Ask
+	told bool // the request has the token, by which it is told the rule
 }
 
 // errBusy is for requests beyond MAX_CONCURRENCY.
@@ -153,30 +159,14 @@ func (s *Service) decideDescriptors(ctx context.Context, d *config.Domain, asks 
 		s.refuse(via, busy)
 		return outcome{}, errBusy
 	}
-	replace(asks)
 	verdict, err := s.decider.Decide(ctx, d, asks)
 	if err != nil {
 		s.metrics.failed(d.Name, via, err)
 		return outcome{}, err
 	}
-	o := outcome{verdict, asks}
+	o := outcome{Verdict: verdict, asks: asks}
 	s.metrics.countDecision(d.Name, via, &o, s.settings.NearLimitRatio)
 	return o, nil
-}
-
-// replace takes the rules away that another rule of the request replaces.
-func replace(asks []decide.Ask) {
-	var replaced []string
-	for i := range asks {
-		if rule := asks[i].Rule; rule != nil {
-			replaced = append(replaced, rule.Replaces...)
-		}
-	}
-	for i := range asks {
-		if rule := asks[i].Rule; rule != nil && rule.Name != "" && !rule.Unlimited && slices.Contains(replaced, rule.Name) {
-			asks[i].Rule = nil
-		}
-	}
 }
 
 // seconds rounds up.

@@ -18,6 +18,7 @@ import (
 
 	"redis-throttle/gateway/internal/config"
 	"redis-throttle/gateway/internal/decide"
+	"redis-throttle/gateway/internal/explain"
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/httplimit"
 )
@@ -152,7 +153,11 @@ func (s *Service) check(w http.ResponseWriter, r *http.Request, e endpoint) {
 		return
 	}
 	asks := decide.AsksOf(d, original)
+	told := s.token.IsSet() && s.token.Is(r.Header.Get(explain.TokenField))
 	if len(asks) == 0 {
+		if told {
+			w.Header().Set(ruleField, noRule)
+		}
 		w.WriteHeader(http.StatusOK)
 		return
 	}
@@ -164,6 +169,9 @@ func (s *Service) check(w http.ResponseWriter, r *http.Request, e endpoint) {
 		}
 		http.Error(w, http.StatusText(code), code)
 		return
+	}
+	if told {
+		w.Header().Set(ruleField, ruleOf(&o))
 	}
 	writeCheck(w, d.Routes.Denied, &o)
 }
@@ -209,31 +217,13 @@ func longest(all []decide.Status) (d time.Duration) {
 	return d
 }
 
-// routed is the domain that a check is about: the named one, or the only one with routes.
-func (s *Service) routed(name string) (only *config.Domain, err error) {
+// routed is the domain that a check is about.
+func (s *Service) routed(name string) (*config.Domain, error) {
 	c := s.config.Load()
 	if c == nil {
 		return nil, errNoConfig
 	}
-	domains := c.Domains
-	if name != "" {
-		if d := domains[name]; d != nil && d.Routes != nil {
-			return d, nil
-		}
-		return nil, errors.New("no domain of this name has routes")
-	}
-	for _, d := range domains {
-		if d.Routes != nil {
-			if only != nil {
-				return nil, errors.New("several domains have routes: ask /domains/NAME/check")
-			}
-			only = d
-		}
-	}
-	if only == nil {
-		return nil, errors.New("no domain has routes")
-	}
-	return only, nil
+	return c.Routed(name)
 }
 
 // originalOf is the request that the proxy asks about.

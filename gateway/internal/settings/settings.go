@@ -63,6 +63,7 @@ type Settings struct {
 	ResetHeader       string            `env:"LIMIT_RESET_HEADER" envDefault:"RateLimit-Reset"`
 	HealthNeedsConfig bool              `env:"HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED"`
 	ForceStart        bool              `env:"FORCE_START_WITHOUT_INITIAL_CONFIG"`
+	ExplainToken      string            `env:"EXPLAIN_TOKEN"`
 	ExtraTags         map[string]string `env:"EXTRA_TAGS"`
 	GrpcClientSAN     string            `env:"GRPC_CLIENT_TLS_SAN"`
 	WatchRoot         bool              `env:"RUNTIME_WATCH_ROOT" envDefault:"true"`
@@ -213,6 +214,8 @@ func (s *Settings) check() error {
 		return fmt.Errorf("REDIS_COMMANDS=%s: expected auto, module or functions", s.Redis.Commands)
 	case strings.Contains(s.CacheKeyPrefix, "{}"):
 		return fmt.Errorf("CACHE_KEY_PREFIX=%s: with {} in it, a cluster does not keep the keys of a domain together", s.CacheKeyPrefix)
+	case s.ExplainToken != "" && !explainToken.MatchString(s.ExplainToken):
+		return errors.New("EXPLAIN_TOKEN: expected 16 to 200 printable characters without blanks, such as those of openssl rand -hex 16") // not repeated
 	case s.Redis.Timeout <= 0:
 		return errors.New("REDIS_TIMEOUT must be positive")
 	}
@@ -242,6 +245,9 @@ func (s *Settings) badTag() string {
 }
 
 var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
+// explainToken is what a header field passes on unchanged, and nobody guesses.
+var explainToken = regexp.MustCompile("^[!-~]{16,200}$")
 
 // fieldName is a token of HTTP. Envoy passes others on as they are.
 var fieldName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")

@@ -45,6 +45,7 @@ type both struct {
 	upstream service.RateLimitServiceServer
 	config   config.RateLimitConfig // upstream's
 	ours     pb.RateLimitServiceClient
+	debug    string // the debug address of ours
 }
 
 // UnixNow is upstream's clock.
@@ -109,14 +110,22 @@ func (l loaded) ConfigUpdateEvent() <-chan provider.ConfigUpdateEvent {
 	return events
 }
 
+// free is an address at which nobody listens, and its port.
+func free(t *testing.T) (address, port string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	address = l.Addr().String()
+	_, port, _ = net.SplitHostPort(address)
+	return address, port
+}
+
 // startOurs starts the gateway on throttle-dev, whose decisions are those of the module and whose clock can be set.
 func (b *both) startOurs(files []file) {
 	b.t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(b.t, err)
-	address := l.Addr().String()
-	_, port, _ := net.SplitHostPort(address)
-	require.NoError(b.t, l.Close())
+	address, port := free(b.t)
+	var err error
 	b.run(os.Getenv("THROTTLE_DEV"), nil, nil, "--bind", "127.0.0.1", "--port", port)
 	require.Eventually(b.t, func() bool {
 		b.dev, err = proto.Dial(address)
@@ -129,10 +138,12 @@ func (b *both) startOurs(files []file) {
 		text := "domain: " + f.domain + "\n" + f.own + f.descriptors
 		require.NoError(b.t, os.WriteFile(filepath.Join(folder, f.domain+".yaml"), []byte(text), 0o644))
 	}
+	debug, debugPort := free(b.t)
+	b.debug = debug
 	// A denial would be remembered by the clock of the machine.
 	env := []string{
 		"REDIS_URL=" + address, "REDIS_TIMEOUT=30s", "DENIALS=-1", "HOST=127.0.0.1", "PORT=0", "GRPC_HOST=127.0.0.1", "GRPC_PORT=0",
-		"DEBUG_PORT=0", "USE_PROMETHEUS=false",
+		"DEBUG_PORT=" + debugPort, "USE_PROMETHEUS=false",
 	}
 	listening := b.run(os.Getenv("THROTTLE_GATEWAY"), regexp.MustCompile(`msg=listening for=grpc at=(\S+)`), env, folder)
 	conn, err := grpc.NewClient(listening, grpc.WithTransportCredentials(insecure.NewCredentials()))

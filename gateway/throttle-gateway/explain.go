@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/redis/go-redis/v9/logging"
+
+	"redis-throttle/gateway/internal/config"
+	"redis-throttle/gateway/internal/decide"
+	"redis-throttle/gateway/internal/explain"
+	"redis-throttle/gateway/internal/settings"
+	"redis-throttle/ratelimit/policies"
+)
+
+const explainUsage = `usage: throttle-gateway explain [FILE ...] 'METHOD TARGET' [--from ADDRESS] [-H 'NAME: VALUE'] ...
+       throttle-gateway explain [FILE ...] --descriptors JSON
+
+Says which route, rule, limits and key a request has, and why no others. It charges nothing.
+
+METHOD TARGET    the request, such as 'POST /login?x=1'. A URL names a host, too
+--from ADDRESS   where it comes from; 127.0.0.1 without it. X-Forwarded-For counts if that is one of trusted_proxies
+-H 'NAME: VALUE' a header field, as often as you like
+--domain NAME    the domain, if several have routes
+--descriptors X  instead of a request of HTTP: a RateLimitRequest as JSON, the name of a file with one, or - for the standard input
+--redis URL      ask this Redis what is left, as REDIS_URL has it. Other variables of the gateway count, too
+--json           for programs
+
+Without a FILE those count that the environment names.`
+
+// request is what the arguments of explain say.
+type request struct {
+	files []string
+	explain.Request
+	redis  string
+	isJSON bool
+}
+
+// headers reads -H.
+type headers map[string]explain.Values
+
+func (h headers) String() string { return "" }
+
+func (h headers) Set(text string) error {
+	name, value, found := strings.Cut(text, ":")
+	if !found {
+		return errors.New("expected 'NAME: VALUE'")
+	}
+	h[name] = append(h[name], strings.Trim(value, " \t"))
+	return nil
+}
+
+// readExplain reads the arguments of explain. Options may stand anywhere.
+func readExplain(args []string, in io.Reader) (q request, err error) {
+	h := &explain.HTTP{Headers: headers{}}
+	var descriptors string
+	options := flag.NewFlagSet("explain", flag.ContinueOnError)
+	options.SetOutput(io.Discard)
+	options.StringVar(&h.From, "from", "", "")
+	options.Var(headers(h.Headers), "H", "")
+	options.StringVar(&q.Domain, "domain", "", "")
+	options.StringVar(&descriptors, "descriptors", "", "")
+	options.StringVar(&q.redis, "redis", "", "")
+	options.BoolVar(&q.isJSON, "json", false, "")
+	for {
+		if err := options.Parse(args); err != nil {
+			return q, err
+		}
+		if options.NArg() == 0 {
+			break
+		}
+		q.files, args = append(q.files, options.Arg(0)), options.Args()[1:]
+	}
+	if descriptors != "" {
+		if h.From != "" || len(h.Headers) > 0 {
+			return q, errors.New("--from and -H are for a request of HTTP, and --descriptors is another one")
+		}
+		q.RateLimit, err = readDescriptors(descriptors, in)
+		return q, err
+	}
+	if len(q.files) == 0 {
+		return q, errors.New("the request is missing, such as 'POST /login'")
+	}
+	last := len(q.files) - 1
+	text := q.files[last]
+	if _, err := os.Stat(text); err == nil && (last == 0 || text != "/") {
+		return q, fmt.Errorf("the last argument is the request, such as 'POST /login', and %s is a file", text)
+	}
+	q.files, q.HTTP = q.files[:last], h
+	var found bool
+	if h.Method, h.Target, found = strings.Cut(text, " "); !found {
+		h.Method, h.Target = "", text
+	}
+	return q, nil
+}
+
+// readDescriptors reads a RateLimitRequest from an argument, a file or the standard input.
+func readDescriptors(from string, in io.Reader) ([]byte, error) {
+	switch {
+	case from == "-":
+		return io.ReadAll(in)
+	case strings.HasPrefix(strings.TrimSpace(from), "{"):
+		return []byte(from), nil
+	}
+	return os.ReadFile(from)
+}
+
+// explainTo is the command explain.
+func explainTo(args []string, in io.Reader, out io.Writer) error {
+	q, err := readExplain(args, in)
+	if errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(out, explainUsage)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, explainUsage)
+	}
+	logging.Disable()
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // the answer says what goes wrong
+	s, err := settings.Read()
+	if err != nil {
+		return err
+	}
+	switch {
+	case len(q.files) > 0:
+	case s.ByXds():
+		return errors.New("with CONFIG_TYPE=GRPC_XDS_SOTW the configuration comes from the management server: ask a running gateway at its debug address, or name a FILE")
+	default:
+		q.files = []string{s.Folder()}
+	}
+	c, err := config.ReadOnce(q.files...).Parse(s.MergeDomains)
+	if err != nil {
+		return err
+	}
+	e := explainer(s, func() *config.Config { return c })
+	if os.Getenv("REDIS_URL") != "" || q.redis != "" {
+		if q.redis != "" {
+			s.Redis.URL = q.redis
+		}
+		client, err := s.Redis.Client(&settings.Certificates{})
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		chain := decide.NewChain(client, s)
+		e.Redis, e.Cluster = chain.Server(), chain.Cluster()
+		if hash := s.Redis.Policies; hash != "" {
+			reader := policies.NewReader(client, policies.Options{Hash: hash})
+			e.Policies = func(ctx context.Context) (*policies.Rules, error) {
+				err := reader.Read(ctx)
+				return reader.Rules(ctx), err
+			}
+		}
+	}
+	answer, err := e.Explain(context.Background(), q.Request)
+	if err != nil {
+		return err
+	}
+	if !q.isJSON {
+		fmt.Fprint(out, answer.Text())
+		return nil
+	}
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(answer)
+}
+
+// explainer explains by a configuration, with the modes of the gateway.
+func explainer(s *settings.Settings, config func() *config.Config) *explain.Explainer {
+	return &explain.Explainer{Config: config, Prefix: s.CacheKeyPrefix, Shadow: s.ShadowMode, Quota: s.QuotaMode, MaxDescriptors: s.MaxDescriptors}
+}
