@@ -135,6 +135,14 @@ local COMMANDS = {
     required = {},
     fields = { 'held', 'waiting', 'leases', 'id', 'lease_ms', 'waiting_groups', 'groups', 'group', 'priority', 'waiting', 'weight' },
   },
+  INSPECT = {
+    name = 'cl.inspect', least = 0, most = 0,
+    kinds = {},
+    terms = {},
+    options = {},
+    required = {},
+    fields = { 'kind', 'now_ms', 'bytes', 'expires_at_ms', 'banned_until_ms', 'held', 'lapses_at_ms', 'waiting', 'limits', 'kind', 'period_ms', 'used', 'entries', 'next_at_ms', 'reset_at_ms', 'queue_ms' },
+  },
 }
 
 local TEXT = {
@@ -1199,7 +1207,7 @@ function Nobody.force() return 0 end
 --------------------------------------------------------------------------------------------------------------------
 -- The limits of one key, and what its value holds of them and of others: package stack.
 
-local MAX_LIMITS, layer, limit_of, set_period, stack_of, decode, count_denial, expiry, encode
+local MAX_LIMITS, layer, limit_of, set_period, stack_of, decode, count_denial, expiry, encode, stored
 
 do
   local DENIED = 5 -- the kind of a count of denials, which is a FIXED ... FIRST that no call asks for units
@@ -1430,6 +1438,38 @@ do
       end
       table.remove(kept, soonest)
     end
+  end
+
+  local WORDS_OF_KINDS = { 'RATE', 'WINDOW', 'FIXED', 'FIRST', 'AFTER' }
+
+  -- What a value tells of a kept limit, as of now and in the order of the reply to CL.INSPECT: stack/stored.go. A call that asks is in wide
+  -- numbers.
+  function stored(k)
+    if not k then return { 'RATE', -1, 0, 0, 0, 0, 0 } end -- one that nothing is kept of
+    local kind, period = k.kind, read_wide(k.head, 2)
+    local told = { WORDS_OF_KINDS[kind], ms_up(period), 0, 0, 0, 0, 0 }
+    if k.head == UNKNOWN or byte(k.head, 9) >= 128 then told[2] = -1 end
+    if k.is_full then return told end
+    if kind == 1 then
+      if k.full_at > this.now then
+        told[3], told[5], told[6] = -1, -1, ms_up(k.full_at)
+        if #k.state > 8 then told[7] = ms_up(read_wide(k.state, 9)) end
+      end
+      return told
+    end
+    local limit = any_of(kind, k.head, period)
+    limit.offset = wide(0, 0)
+    local l = layer(limit)
+    l:decode(k.state)
+    if k.calendar then
+      told[3], told[5], told[6] = l.used, -1, -1
+      return told
+    end
+    l:settle()
+    told[3] = l.used
+    if kind == 2 then told[4] = l.last - l.first + 1 end
+    if l.used > 0 then told[5], told[6] = ms_up(least(this.now + l:until_free(1), LAST)), ms_up(least(this.now + l:ends(), LAST)) end
+    return told
   end
 
   -- Counts a call that was denied, for a ban that begins after some. The count is handled as a limit that the call does
@@ -1748,7 +1788,7 @@ end
 local TOO_MANY_UNITS = 'ERR the value at this key holds a number of units above 9007199254740991, which needs the module'
 local raise -- ends a call with an error
 
-local look_up, may_write, keep_to_maxmemory, read_key, open, is_banned, rest_of_ban, put, put_ban, ban_end, store, store_behind, write_string
+local look_up, is_no_string, may_write, keep_to_maxmemory, read_key, open, is_banned, rest_of_ban, put, put_ban, ban_end, store, store_behind, write_string
 
 do
   -- What a command answers about a key. A right that lacks is told by the name of the command: it is no wrong type.
@@ -1757,6 +1797,11 @@ do
     if type(answer) ~= 'table' or not answer.err then return answer end
     if sub(answer.err, 1, 9) == 'WRONGTYPE' then raise(TEXT.wrongType) end
     raise(find(answer.err, lower(command), 1, true) and answer.err or answer.err .. ' (' .. lower(command) .. ')')
+  end
+
+  function is_no_string(name)
+    local answer = try('GET', name)
+    return type(answer) == 'table' and answer.err and sub(answer.err, 1, 9) == 'WRONGTYPE'
   end
 
   -- Refuses a call that writes more than one thing, before the first one, if its user lacks the right for a later one.
@@ -2211,7 +2256,7 @@ end
 --------------------------------------------------------------------------------------------------------------------
 -- Words: package words, its parser. It also remembers what the words of earlier calls were read as.
 
-local check_counts, parse, parse_throttle, parse_ban, read_words
+local check_counts, parse, parse_throttle, parse_ban, parse_nothing, read_words
 
 do
   local function check_pairs(names, seen)
@@ -2520,6 +2565,12 @@ do
     return r
   end
 
+  function parse_nothing()
+    local r = request({})
+    r.is_long = true
+    return r
+  end
+
   -- Refuses a call with too many keys or words, or too few.
   function check_counts(c, keys, args)
     if c.groups then
@@ -2582,7 +2633,7 @@ end
 -- Calls. "m" is the limits of all keys in one row. Of each key it has either the stack, which "begin"s behind so many
 -- limits of the row, or the leases and what becomes of them, "taken".
 
-local limit, look, give_back, ban, settle_admission, lease, renew, release, list_leases
+local limit, look, give_back, ban, settle_admission, lease, renew, release, list_leases, inspect
 
 do
   local function number(condition) return condition and 1 or 0 end
@@ -2924,6 +2975,31 @@ do
     for i = 1, #held, 2 do leases[#leases + 1] = { 'id', held[i], 'lease_ms', tonumber(held[i + 1]) - ceil_ms() } end
     return { 'held', k.held, 'waiting', 0, 'leases', leases, 'waiting_groups', 0, 'groups', {} }
   end
+
+  -- A map of values, whose names stand behind a place in the list of a command's fields.
+  local function map_of(c, place, values)
+    local map = {}
+    for i, value in ipairs(values) do map[2 * i - 1], map[2 * i] = c.fields[place + i], value end
+    return map
+  end
+
+  local function kind_of(k)
+    if k.held then return 'leases' end
+    if not k.value then return 'none' end
+    if k.ban and k.state == '' then return 'ban' end
+    return byte(k.state) == 1 and 'limits' or 'rate'
+  end
+
+  -- What a key holds: leases, or a string or nothing.
+  function inspect(c, _, ks)
+    local k, limits, values = ks[1], {}, nil
+    local kept, kind, at = not k.held and open(k, {}).kept or {}, kind_of(k), 0
+    if kind ~= 'none' then at = call('PEXPIRETIME', k.name) end
+    values = { kind, floor_ms(), #(k.value or ''), at, k.ban and ms_up(k.ban) or 0, k.held or 0, k.next or 0, 0, limits }
+    if kind == 'rate' and not kept[1] then limits[1] = map_of(c, #values, stored()) end -- a TAT of 0
+    for i = 1, #kept do limits[i] = map_of(c, #values, stored(kept[i])) end
+    return map_of(c, 0, values)
+  end
 end
 
 --------------------------------------------------------------------------------------------------------------------
@@ -3099,14 +3175,14 @@ end
 --------------------------------------------------------------------------------------------------------------------
 -- Which function makes which call.
 
-COMMANDS.THROTTLE.parse, COMMANDS.BAN.parse = parse_throttle, parse_ban
+COMMANDS.THROTTLE.parse, COMMANDS.BAN.parse, COMMANDS.INSPECT.parse = parse_throttle, parse_ban, parse_nothing
 COMMANDS.THROTTLE.shortcut_of, COMMANDS.LIMIT.shortcut_of = shortcut_of, shortcut_of
 COMMANDS.REFUND.gives_back, COMMANDS.SETTLE.gives_back, COMMANDS.RENEW.gives_back = true, true, true
 COMMANDS.LEASE.leases, COMMANDS.RENEW.leases, COMMANDS.RELEASE.leases, COMMANDS.LEASES.leases = true, true, true, true
 COMMANDS.THROTTLE.decide, COMMANDS.LIMIT.decide, COMMANDS.MLIMIT.decide = limit, limit, limit
 COMMANDS.PEEK.decide, COMMANDS.REFUND.decide, COMMANDS.BAN.decide = look, give_back, ban
 COMMANDS.SETTLE.decide, COMMANDS.LEASE.decide, COMMANDS.RENEW.decide = settle_admission, lease, renew
-COMMANDS.RELEASE.decide, COMMANDS.LEASES.decide = release, list_leases
+COMMANDS.RELEASE.decide, COMMANDS.LEASES.decide, COMMANDS.INSPECT.decide = release, list_leases, inspect
 
 local function bind()
   byte, char, find, match, sub, rep = string.byte, string.char, string.find, string.match, string.sub, string.rep
@@ -3139,7 +3215,7 @@ local function answer_call(c, keys, args, r, is_second)
   local ks, ids = {}, r.id_at and { unpack_table(args, r.id_at, c.repeated and #args or r.id_at) } or {}
   for i = 1, #keys do
     local group = r.groups[i] or r.groups[1]
-    if c.leases or group and group.slots then ks[i] = read_leases(keys[i], ids, c.groups)
+    if c.leases or group and group.slots or c == COMMANDS.INSPECT and is_no_string(keys[i]) then ks[i] = read_leases(keys[i], ids, c.groups)
     else ks[i] = read_key(keys[i]) end
   end
   local reply = c.decide(c, this.is_wide and r or r.plain, ks, ids)
@@ -3491,6 +3567,7 @@ local FUNCTIONS = {
   { 'cl_release', GIVES_BACK, COMMANDS.RELEASE },
   { 'cl_peek', READS, COMMANDS.PEEK },
   { 'cl_leases', READS, COMMANDS.LEASES },
+  { 'cl_inspect', READS, COMMANDS.INSPECT },
   { 'cl_version', READS, answer = VERSION },
   { 'cl_wait', READS, answer = { err = 'ERR CL.WAIT needs the module: a function cannot make its caller wait' } },
   { 'cl_top', READS, answer = { err = 'ERR CL.TOP needs the module' } },

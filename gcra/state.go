@@ -39,6 +39,9 @@ var ErrEncoding = errors.New("not the state of a bucket")
 // Plain reports whether the TAT alone is the state, except for what a refund needs.
 func (s *State) Plain() bool { return s.queue == 0 }
 
+// Queue is how far beyond the burst tolerance the TAT was when it was last written, in ns.
+func (s *State) Queue() int64 { return s.queue }
+
 // Append appends the state's encoding to dst.
 func (s *State) Append(dst []byte) []byte {
 	if s.TAT == 0 {

@@ -9,12 +9,12 @@
 #include "info.h"
 
 // The constants here are those of Go's package command; boundary.go compares them.
-enum { MAX_ARGS = 96, MAX_VALUE_LEN = 8435, MAX_ERROR_LEN = 255, MAX_FIELDS = 11, MAX_TEXT_LEN = 128, EACH_FIELDS = 5 };
+enum { MAX_ARGS = 96, MAX_VALUE_LEN = 8435, MAX_ERROR_LEN = 255, MAX_FIELDS = 11, MAX_NAMES = 16, MAX_TEXT_LEN = 128, EACH_FIELDS = 5 };
 enum { MAX_KEYS = 8, MAX_COMMANDS = 32, MAX_LOWEST = 16, MAX_ARGS_OF_KEYS = 800, MAX_LIMITS = 8 };
 enum { KEY_ABSENT, KEY_STRING, KEY_SORTED_SET, KEY_OTHER };
 enum { LINES_RELEASED, LINES_CHANGED, LINES_STEPPED, LINES_SENT_AWAY };
 enum { STEP_SLEEP, STEP_CLOSE, STEP_ANSWER, STEP_SEND_AWAY, STEP_MOVED, STEP_GIVE_BACK, STEP_DECIDE, STEP_TIME_OUT };
-enum { REPLY_ERROR, REPLY_WRONG_ARITY, REPLY_INTEGER, REPLY_INTEGERS, REPLY_FIELDS, REPLY_INTEGERS_EACH, REPLY_FIELDS_EACH, REPLY_ROWS, REPLY_LATER, REPLY_IN_TURN, REPLY_LEASES, REPLY_ELSEWHERE };
+enum { REPLY_ERROR, REPLY_WRONG_ARITY, REPLY_INTEGER, REPLY_INTEGERS, REPLY_FIELDS, REPLY_INTEGERS_EACH, REPLY_FIELDS_EACH, REPLY_ROWS, REPLY_LATER, REPLY_IN_TURN, REPLY_LEASES, REPLY_ELSEWHERE, REPLY_NESTED };
 enum { EFFECT_KEEP, EFFECT_SET, EFFECT_DELETE, EFFECT_MEMBERS };
 enum { EVENT_NONE, EVENT_LEASED, EVENT_RENEWED, EVENT_RELEASED, EVENT_NOT_LEASED };
 enum { TURN_ARRIVING, TURN_AT_FRONT, TURN_LEAVING };
@@ -58,6 +58,7 @@ typedef struct {
   int32_t blocks;
   int32_t lines;       // it wants to know who waits in line
   int32_t onSortedSet;
+  int32_t seesExpiry; // it wants to know when its key expires
   int32_t runsOverMaxmemory; // it writes, and the server does not refuse it when memory is full
   // The index of the first argument that names a member, as most calls have it; 0 when none does. With several keys it counts back from the
   // end: -1 is the last.
@@ -68,7 +69,8 @@ typedef struct {
   int32_t isPlain; // it has one key, which holds a string, and none of the above but readOnly
   int32_t countsAs; // the index of the command of which this is another name, or its own
   int32_t fieldCount;
-  throttleView fields[MAX_FIELDS]; // the names of a REPLY_FIELDS or REPLY_ROWS
+  int32_t nestedAt; // of a REPLY_NESTED: the index of the name under which it has its rows
+  throttleView fields[MAX_NAMES]; // the names of a REPLY_FIELDS, REPLY_ROWS or REPLY_NESTED
 } throttleTraits;
 
 // A command as the server is told of it.
@@ -125,7 +127,7 @@ typedef struct {
   _Bool expireNoEarlier; // a later expiry, or none, stays
   throttleView value;
   throttleView newValue; // of EFFECT_SET; in room
-  int64_t expireAtMs;    // 0 leaves it as it is; of EFFECT_MEMBERS it is the last member's
+  int64_t expireAtMs;    // 0 leaves it as it is; of EFFECT_MEMBERS it is the last member's; of a command that seesExpiry that of the key
   throttleView room;     // for MAX_VALUE_LEN bytes; its length is 0
   void *seen;            // Go's view of members
   int64_t ahead;

@@ -69,6 +69,13 @@ static void lookForLines(throttleCall *call) {
   for (int i = 0; i < call->keyCount; i++) call->keys[i].hasLine = throttleMayHaveLine(call->db, call->keys[i].name);
 }
 
+// When the only key of a call expires, 0 if never. Redis 8.6 crashes when it is asked for the expiry of a key that does not exist.
+static void lookAtExpiry(throttleCall *call) {
+  throttleKey *key = call->keys;
+  int64_t ms = key->kind == KEY_ABSENT || !key->handle ? 0 : api.GetAbsExpire(key->handle); // -1 for none
+  key->expireAtMs = ms > 0 ? ms : 0;
+}
+
 static void wakeLines(throttleCall *call, RedisModuleCtx *ctx) {
   for (int i = 0; i < call->keyCount; i++) {
     if (call->keys[i].wake) throttleLookAtLines(ctx);
@@ -94,6 +101,7 @@ __attribute__((always_inline)) static inline int run(const throttleTraits *trait
     }
     if (mayHaveLines) lookForLines(call);
     if (traits->onSortedSet && throttleMayNameMembers(call)) throttleGatherMembers(call, ctx, argv);
+    if (RARELY(traits->seesExpiry)) lookAtExpiry(call);
     decideAndGuard(traits, call, ctx, argv);
     if (call->seesMembers && traits->keys == KEYS_COUNTED && !throttleTry(call)) decideAndGuard(traits, call, ctx, argv);
     if (mayHaveLines) wakeLines(call, ctx);

@@ -89,11 +89,12 @@ func (m *memory) command(cmd *command.Command) *C.throttleCommand {
 	c.traits.blocks = boolean(cmd.Blocks)
 	c.traits.lines = boolean(cmd.Lines)
 	c.traits.onSortedSet = boolean(cmd.OnSortedSet)
-	c.traits.isPlain = boolean(cmd.Keys == command.OneKey && !cmd.Blocks && !cmd.Lines && !cmd.OnSortedSet && !cmd.RunsOverMaxmemory())
+	c.traits.seesExpiry = boolean(cmd.SeesExpiry)
+	c.traits.isPlain = boolean(cmd.Keys == command.OneKey && !cmd.Blocks && !cmd.Lines && !cmd.OnSortedSet && !cmd.SeesExpiry && !cmd.RunsOverMaxmemory())
 	c.traits.runsOverMaxmemory = boolean(cmd.RunsOverMaxmemory())
 	c.traits.namesAt, c.traits.slotsAt = C.int32_t(cmd.NamesAt), C.int32_t(cmd.SlotsAt)
 	c.traits.maxMembers = C.int32_t(cmd.MaxMembers)
-	c.traits.fieldCount = C.int32_t(len(cmd.Fields))
+	c.traits.fieldCount, c.traits.nestedAt = C.int32_t(len(cmd.Fields)), C.int32_t(cmd.NestedAt)
 	for i, name := range cmd.Fields {
 		c.traits.fields[i] = C.throttleView{bytes: fieldName(name), length: C.size_t(len(name))}
 	}

@@ -24,14 +24,18 @@ static void replyNamed(throttleCall *call, RedisModuleCtx *ctx) {
   }
 }
 
-static void replyRow(RedisModuleCtx *ctx, const throttleView *names, int count, const throttleRow *row) {
-  throttleReplyMap(ctx, count);
+static void replyPairs(RedisModuleCtx *ctx, const throttleView *names, int count, const throttleRow *row) {
   throttleReplyName(ctx, &names[0]);
   api.ReplyWithStringBuffer(ctx, row->text, (size_t)row->length);
   for (int i = 1; i < count; i++) {
     throttleReplyName(ctx, &names[i]);
     api.ReplyWithLongLong(ctx, row->integers[i - 1]);
   }
+}
+
+static void replyRow(RedisModuleCtx *ctx, const throttleView *names, int count, const throttleRow *row) {
+  throttleReplyMap(ctx, count);
+  replyPairs(ctx, names, count, row);
 }
 
 static void replyFields(throttleCall *call, RedisModuleCtx *ctx) {
@@ -68,6 +72,23 @@ static void replyRows(throttleCall *call, RedisModuleCtx *ctx) {
   for (int i = 0; i < call->rowCount; i++) {
     throttleRowAt(i, &row);
     replyRow(ctx, traits->fields, traits->fieldCount, &row);
+  }
+}
+
+// A row with the names in front of nestedAt, then the others with those behind it, as an array.
+static void replyNested(throttleCall *call, RedisModuleCtx *ctx) {
+  const throttleTraits *traits = &throttleCommands[call->command];
+  const throttleView *nested = &traits->fields[traits->nestedAt];
+  throttleRow row;
+  throttleBlank(&row, sizeof row);
+  throttleRowAt(0, &row);
+  throttleReplyMap(ctx, traits->nestedAt + 1);
+  replyPairs(ctx, traits->fields, traits->nestedAt, &row);
+  throttleReplyName(ctx, nested);
+  api.ReplyWithArray(ctx, call->rowCount - 1);
+  for (int i = 1; i < call->rowCount; i++) {
+    throttleRowAt(i, &row);
+    replyRow(ctx, nested + 1, traits->fieldCount - traits->nestedAt - 1, &row);
   }
 }
 
@@ -145,6 +166,9 @@ void throttleReply(throttleCall *call, RedisModuleCtx *ctx) {
     break;
   case REPLY_LEASES:
     replyLeases(call, ctx);
+    break;
+  case REPLY_NESTED:
+    replyNested(call, ctx);
     break;
   case REPLY_WRONG_ARITY:
     api.WrongArity(ctx);

@@ -24,7 +24,7 @@ func TestRepliesKeepTheOrderOfTheirFields(t *testing.T) {
 		}
 	}
 	require.NoError(t, json.Unmarshal(text, &table))
-	told := map[string]bool{"CL.LEASES": true, "CL.TOP": true} // which are read by name
+	told := map[string]bool{"CL.INSPECT": true, "CL.LEASES": true, "CL.TOP": true} // which are read by name
 	for _, reply := range table.Replies {
 		for _, name := range reply.Commands {
 			told[name] = true

@@ -2,7 +2,7 @@
 -- Calls. "m" is the limits of all keys in one row. Of each key it has either the stack, which "begin"s behind so many
 -- limits of the row, or the leases and what becomes of them, "taken".
 
-local limit, look, give_back, ban, settle_admission, lease, renew, release, list_leases
+local limit, look, give_back, ban, settle_admission, lease, renew, release, list_leases, inspect
 
 do
   local function number(condition) return condition and 1 or 0 end
@@ -343,5 +343,30 @@ do
     local held = k.held > 0 and call('ZRANGE', k.name, from, '+inf', 'BYSCORE', 'LIMIT', 0, rows, 'WITHSCORES') or {}
     for i = 1, #held, 2 do leases[#leases + 1] = { 'id', held[i], 'lease_ms', tonumber(held[i + 1]) - ceil_ms() } end
     return { 'held', k.held, 'waiting', 0, 'leases', leases, 'waiting_groups', 0, 'groups', {} }
+  end
+
+  -- A map of values, whose names stand behind a place in the list of a command's fields.
+  local function map_of(c, place, values)
+    local map = {}
+    for i, value in ipairs(values) do map[2 * i - 1], map[2 * i] = c.fields[place + i], value end
+    return map
+  end
+
+  local function kind_of(k)
+    if k.held then return 'leases' end
+    if not k.value then return 'none' end
+    if k.ban and k.state == '' then return 'ban' end
+    return byte(k.state) == 1 and 'limits' or 'rate'
+  end
+
+  -- What a key holds: leases, or a string or nothing.
+  function inspect(c, _, ks)
+    local k, limits, values = ks[1], {}, nil
+    local kept, kind, at = not k.held and open(k, {}).kept or {}, kind_of(k), 0
+    if kind ~= 'none' then at = call('PEXPIRETIME', k.name) end
+    values = { kind, floor_ms(), #(k.value or ''), at, k.ban and ms_up(k.ban) or 0, k.held or 0, k.next or 0, 0, limits }
+    if kind == 'rate' and not kept[1] then limits[1] = map_of(c, #values, stored()) end -- a TAT of 0
+    for i = 1, #kept do limits[i] = map_of(c, #values, stored(kept[i])) end
+    return map_of(c, 0, values)
   end
 end

@@ -1,14 +1,14 @@
 --------------------------------------------------------------------------------------------------------------------
 -- Which function makes which call.
 
-COMMANDS.THROTTLE.parse, COMMANDS.BAN.parse = parse_throttle, parse_ban
+COMMANDS.THROTTLE.parse, COMMANDS.BAN.parse, COMMANDS.INSPECT.parse = parse_throttle, parse_ban, parse_nothing
 COMMANDS.THROTTLE.shortcut_of, COMMANDS.LIMIT.shortcut_of = shortcut_of, shortcut_of
 COMMANDS.REFUND.gives_back, COMMANDS.SETTLE.gives_back, COMMANDS.RENEW.gives_back = true, true, true
 COMMANDS.LEASE.leases, COMMANDS.RENEW.leases, COMMANDS.RELEASE.leases, COMMANDS.LEASES.leases = true, true, true, true
 COMMANDS.THROTTLE.decide, COMMANDS.LIMIT.decide, COMMANDS.MLIMIT.decide = limit, limit, limit
 COMMANDS.PEEK.decide, COMMANDS.REFUND.decide, COMMANDS.BAN.decide = look, give_back, ban
 COMMANDS.SETTLE.decide, COMMANDS.LEASE.decide, COMMANDS.RENEW.decide = settle_admission, lease, renew
-COMMANDS.RELEASE.decide, COMMANDS.LEASES.decide = release, list_leases
+COMMANDS.RELEASE.decide, COMMANDS.LEASES.decide, COMMANDS.INSPECT.decide = release, list_leases, inspect
 
 local function bind()
   byte, char, find, match, sub, rep = string.byte, string.char, string.find, string.match, string.sub, string.rep
@@ -41,7 +41,7 @@ local function answer_call(c, keys, args, r, is_second)
   local ks, ids = {}, r.id_at and { unpack_table(args, r.id_at, c.repeated and #args or r.id_at) } or {}
   for i = 1, #keys do
     local group = r.groups[i] or r.groups[1]
-    if c.leases or group and group.slots then ks[i] = read_leases(keys[i], ids, c.groups)
+    if c.leases or group and group.slots or c == COMMANDS.INSPECT and is_no_string(keys[i]) then ks[i] = read_leases(keys[i], ids, c.groups)
     else ks[i] = read_key(keys[i]) end
   end
   local reply = c.decide(c, this.is_wide and r or r.plain, ks, ids)
@@ -97,6 +97,7 @@ local FUNCTIONS = {
   { 'cl_release', GIVES_BACK, COMMANDS.RELEASE },
   { 'cl_peek', READS, COMMANDS.PEEK },
   { 'cl_leases', READS, COMMANDS.LEASES },
+  { 'cl_inspect', READS, COMMANDS.INSPECT },
   { 'cl_version', READS, answer = VERSION },
   { 'cl_wait', READS, answer = { err = 'ERR CL.WAIT needs the module: a function cannot make its caller wait' } },
   { 'cl_top', READS, answer = { err = 'ERR CL.TOP needs the module' } },

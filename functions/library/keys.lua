@@ -4,7 +4,7 @@
 local TOO_MANY_UNITS = 'ERR the value at this key holds a number of units above 9007199254740991, which needs the module'
 local raise -- ends a call with an error
 
-local look_up, may_write, keep_to_maxmemory, read_key, open, is_banned, rest_of_ban, put, put_ban, ban_end, store, store_behind, write_string
+local look_up, is_no_string, may_write, keep_to_maxmemory, read_key, open, is_banned, rest_of_ban, put, put_ban, ban_end, store, store_behind, write_string
 
 do
   -- What a command answers about a key. A right that lacks is told by the name of the command: it is no wrong type.
@@ -13,6 +13,11 @@ do
     if type(answer) ~= 'table' or not answer.err then return answer end
     if sub(answer.err, 1, 9) == 'WRONGTYPE' then raise(TEXT.wrongType) end
     raise(find(answer.err, lower(command), 1, true) and answer.err or answer.err .. ' (' .. lower(command) .. ')')
+  end
+
+  function is_no_string(name)
+    local answer = try('GET', name)
+    return type(answer) == 'table' and answer.err and sub(answer.err, 1, 9) == 'WRONGTYPE'
   end
 
   -- Refuses a call that writes more than one thing, before the first one, if its user lacks the right for a later one.

@@ -1,7 +1,7 @@
 --------------------------------------------------------------------------------------------------------------------
 -- The limits of one key, and what its value holds of them and of others: package stack.
 
-local MAX_LIMITS, layer, limit_of, set_period, stack_of, decode, count_denial, expiry, encode
+local MAX_LIMITS, layer, limit_of, set_period, stack_of, decode, count_denial, expiry, encode, stored
 
 do
   local DENIED = 5 -- the kind of a count of denials, which is a FIXED ... FIRST that no call asks for units
@@ -232,6 +232,38 @@ do
       end
       table.remove(kept, soonest)
     end
+  end
+
+  local WORDS_OF_KINDS = { 'RATE', 'WINDOW', 'FIXED', 'FIRST', 'AFTER' }
+
+  -- What a value tells of a kept limit, as of now and in the order of the reply to CL.INSPECT: stack/stored.go. A call that asks is in wide
+  -- numbers.
+  function stored(k)
+    if not k then return { 'RATE', -1, 0, 0, 0, 0, 0 } end -- one that nothing is kept of
+    local kind, period = k.kind, read_wide(k.head, 2)
+    local told = { WORDS_OF_KINDS[kind], ms_up(period), 0, 0, 0, 0, 0 }
+    if k.head == UNKNOWN or byte(k.head, 9) >= 128 then told[2] = -1 end
+    if k.is_full then return told end
+    if kind == 1 then
+      if k.full_at > this.now then
+        told[3], told[5], told[6] = -1, -1, ms_up(k.full_at)
+        if #k.state > 8 then told[7] = ms_up(read_wide(k.state, 9)) end
+      end
+      return told
+    end
+    local limit = any_of(kind, k.head, period)
+    limit.offset = wide(0, 0)
+    local l = layer(limit)
+    l:decode(k.state)
+    if k.calendar then
+      told[3], told[5], told[6] = l.used, -1, -1
+      return told
+    end
+    l:settle()
+    told[3] = l.used
+    if kind == 2 then told[4] = l.last - l.first + 1 end
+    if l.used > 0 then told[5], told[6] = ms_up(least(this.now + l:until_free(1), LAST)), ms_up(least(this.now + l:ends(), LAST)) end
+    return told
   end
 
   -- Counts a call that was denied, for a ban that begins after some. The count is handled as a limit that the call does

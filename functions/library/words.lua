@@ -1,7 +1,7 @@
 --------------------------------------------------------------------------------------------------------------------
 -- Words: package words, its parser. It also remembers what the words of earlier calls were read as.
 
-local check_counts, parse, parse_throttle, parse_ban, read_words
+local check_counts, parse, parse_throttle, parse_ban, parse_nothing, read_words
 
 do
   local function check_pairs(names, seen)
@@ -307,6 +307,12 @@ do
     if problem then raise(TEXT.badBanDuration) end
     local r = request({})
     r.ban, r.is_long = ns, true
+    return r
+  end
+
+  function parse_nothing()
+    local r = request({})
+    r.is_long = true
     return r
   end
 

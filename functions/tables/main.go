@@ -27,7 +27,7 @@ const (
 // commands are those that the library has functions for.
 var commands = []*command.Command{
 	command.Throttle, command.Limit, command.Peek, command.Refund, command.Ban, command.MLimit, command.Settle,
-	command.Lease, command.Renew, command.Release, command.Leases,
+	command.Lease, command.Renew, command.Release, command.Leases, command.Inspect,
 }
 
 // packages have the texts of errors, as string constants.

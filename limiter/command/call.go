@@ -38,6 +38,7 @@ const (
 	ReplyInTurn                        // none yet: the caller waits in line, see Call.Turn
 	ReplyLeases                        // Call.Integers and the members that have not lapsed, as many as Integers says
 	ReplyElsewhere                     // none yet: the words of Key.Members stand elsewhere, or it has to be read; gather again and ask again
+	ReplyNested                        // row 0 of Call.RowCount, as a map, in which the others stand under the name at Command.NestedAt
 )
 
 // Effect says what becomes of a key.
@@ -91,6 +92,8 @@ const (
 	MaxErrorLen = words.MaxErrorLen
 	// MaxFields is the number of integers in the longest reply.
 	MaxFields = 11
+	// MaxNames is the number of names in the longest reply, those of its rows included.
+	MaxNames = 16
 	// EachFields is the number of integers that a reply shows of each limit.
 	EachFields = 5
 	// MaxTextLen is the length in bytes of the longest text in a reply of rows.
@@ -106,7 +109,7 @@ type Key struct {
 	ExpireNoEarlier bool
 	Value           []byte // of a String; a view of the server's memory, which is not to be written to
 	NewValue        []byte // in Room if that is large enough
-	ExpireAtMs      int64  // ms since the Unix epoch, a whole second; 0 leaves the key's as it is
+	ExpireAtMs      int64  // ms since the Unix epoch, a whole second; 0 leaves the key's as it is. If the command SeesExpiry, it begins as the key's, 0 for never
 	Room            []byte // of no length, for NewValue; MaxValueLen bytes are always enough
 
 	// Members are what a command OnSortedSet sees of the key, and what becomes of them.
@@ -215,6 +218,7 @@ type scratch struct {
 	groups   line.Groups                                  // of CL.LEASES, those that are not replied yet
 	perLimit [MaxKeys * stack.MaxLimits][EachFields]int64 // room for Each
 	limit    past.Limit                                   // of CL.THROTTLE, if it is not remembered
+	stored   inspection                                   // the rows of CL.INSPECT
 }
 
 // Run decides the call by a command. Its keys are there: the bridge answers calls without

@@ -34,6 +34,7 @@ type Command struct {
 	Lines   bool // wants to know who waits in line
 
 	OnSortedSet bool // gets to see Call.Members
+	SeesExpiry  bool // gets to see Key.ExpireAtMs
 	// NamesAt is the index of the argument that is the first name of a member, in the usual order; 0 without. With several keys it counts
 	// back from the end: -1 is the last.
 	NamesAt    int
@@ -47,6 +48,8 @@ type Command struct {
 	Personal bool // not in ACL category throttle: tells what a user may have no access to
 
 	Fields []string // the names of a ReplyFields, or of one of ReplyRows, which begins with a text
+	// NestedAt is the index in Fields of the name under which a ReplyNested has its rows. Those of a row come behind it.
+	NestedAt int
 
 	Run func(*Call)
 	Row func(c *Call, index int) (text []byte, integers []int64) // of ReplyRows
@@ -76,7 +79,7 @@ func Named(name []byte) *Command {
 }
 
 func register(cmd *Command) *Command {
-	if len(All) == MaxCommands || len(cmd.Fields) > MaxFields {
+	if len(All) == MaxCommands || len(cmd.Fields) > MaxNames {
 		panic("command: " + cmd.Name + " does not fit")
 	}
 	All = append(All, cmd)

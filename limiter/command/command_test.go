@@ -17,7 +17,7 @@ func TestAServerIsToldHowManyArgumentsThereAreAndWhoFindsTheKeys(t *testing.T) {
 func TestACommandWithMoreFieldsThanFitIsRefused(t *testing.T) {
 	all := All
 	defer func() { All = all }()
-	assert.Panics(t, func() { register(&Command{Name: "CL.WIDE", Fields: make([]string, MaxFields+1)}) })
+	assert.Panics(t, func() { register(&Command{Name: "CL.WIDE", Fields: make([]string, MaxNames+1)}) })
 	All = make([]*Command, MaxCommands)
 	assert.Panics(t, func() { register(&Command{Name: "CL.MORE"}) })
 }

@@ -98,6 +98,8 @@ func TestNoCommandAllocates(t *testing.T) {
 		{"a refund", Refund, taken, stack + " COST 3"},
 		{"a refund in calendars", Refund, inCalendars, calendars},
 		{"a wait", Wait, empty, "k RATE 5/s RATE 9/m COST 3 TIMEOUT 1m"},
+		{"what is stored", Inspect, taken, "k"},
+		{"what is stored by the calendar", Inspect, inCalendars, "k"},
 		{"throttle: allowed", Throttle, "", "k 15 30 60 1"},
 		{"throttle: denied", Throttle, tatIn(32 * nsPerSecond), "k 15 30 60 1"},
 		{"throttle: a look", Throttle, tatIn(32 * nsPerSecond), "k 15 30 60 0"},

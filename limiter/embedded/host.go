@@ -49,9 +49,9 @@ type Reply struct {
 	Kind     command.ReplyKind
 	Error    string                      // of ReplyError, with its code in front
 	Integers []int64                     // of ReplyInteger, ReplyIntegers and ReplyFields, also with Each; of ReplyLeases those in front of the rows
-	Names    []string                    // of ReplyFields those of Integers; of ReplyRows and ReplyLeases all names of the command's reply
+	Names    []string                    // of ReplyFields those of Integers; of ReplyRows, ReplyNested and ReplyLeases all names of the command's reply
 	Each     [][command.EachFields]int64 // of ReplyIntegersEach and ReplyFieldsEach: one for each limit
-	Rows     []Row                       // of ReplyRows and ReplyLeases
+	Rows     []Row                       // of ReplyRows, ReplyNested and ReplyLeases
 	Groups   []Row                       // of ReplyLeases: the groups of callers that wait, as many as are listed
 	GroupsIn int64                       // and how many there are in the line
 	Waiter   Waiter                      // of a caller that waits, whose Kind is ReplyLater or ReplyInTurn: Wake tells the answer
@@ -196,7 +196,7 @@ func reply(c *command.Call, cmd *command.Command, keys []*Key) Reply {
 		return wrongArity(cmd)
 	case command.ReplyFields, command.ReplyFieldsEach:
 		r.Names = cmd.Fields[:len(c.Integers)]
-	case command.ReplyRows:
+	case command.ReplyRows, command.ReplyNested:
 		r.Rows = rowsOf(c)
 	case command.ReplyLeases:
 		most := c.Integers[2]

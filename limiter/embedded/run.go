@@ -100,6 +100,9 @@ func (r *Runner) showKeys(cmd *command.Command, call *Call, keys []*Key, namesAt
 	for i, key := range keys {
 		key.Expire(call.NowNs)
 		key.show(&c.Keys[i])
+		if cmd.SeesExpiry {
+			c.Keys[i].ExpireAtMs = key.ExpireAtMs
+		}
 		c.Keys[i].Room = r.room(i)
 		call.turn.show(i, &c.Keys[i])
 		if cmd.OnSortedSet {

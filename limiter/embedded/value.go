@@ -30,6 +30,10 @@ func (r *Reply) Value() any {
 		return Map(append(all, command.EachField, r.each()))
 	case command.ReplyRows:
 		return append(all, values(r.Rows, r.Names)...)
+	case command.ReplyNested:
+		at := len(r.Rows[0].Integers) + 1
+		head := values(r.Rows[:1], r.Names)[0].(Map)
+		return append(head, r.Names[at], values(r.Rows[1:], r.Names[at+1:]))
 	case command.ReplyLeases:
 		return Map(append(all, r.Names[2], values(r.Rows, r.Names[3:5]), r.Names[5], r.GroupsIn, r.Names[6], values(r.Groups, r.Names[7:])))
 	}

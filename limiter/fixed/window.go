@@ -217,5 +217,12 @@ func (w *Window) Decode(encoded []byte) error {
 	return nil
 }
 
+// Encoded is what Append has written of a state in which units are used: the index of the window, and how many.
+func Encoded(state []byte) (index, used int64) {
+	at, n := uvarint(state)
+	used, _ = decodeUsed(state[n:])
+	return int64(at), used
+}
+
 // Clear forgets what was used.
 func (w *Window) Clear() { w.index, w.used = 0, 0 }

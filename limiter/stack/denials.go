@@ -32,14 +32,14 @@ func (s *Stack) CountDenial(d Denials, nowNs int64) (last, changed bool) {
 	}
 	s.addKept(kept{})
 	copy(s.kept[1:], s.kept)
-	s.kept[0] = kept{kind: denied, id: uint64(d.PeriodNs), state: counted.Append(s.denials[:0]), named: true, fullAt: counted.ExpireAt()}
+	s.kept[0] = kept{kind: Denied, id: uint64(d.PeriodNs), state: counted.Append(s.denials[:0]), named: true, fullAt: counted.ExpireAt()}
 	return false, true
 }
 
 // keptDenials is the index of the count with a period, -1 if there is none.
 func (s *Stack) keptDenials(id uint64) int {
 	for i := range s.kept {
-		if s.kept[i].kind == denied && s.kept[i].id == id {
+		if s.kept[i].kind == Denied && s.kept[i].id == id {
 			return i
 		}
 	}

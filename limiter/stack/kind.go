@@ -19,7 +19,7 @@ const (
 	Window Kind = 2
 	Fixed  Kind = 3
 	First  Kind = 4 // FIXED ... FIRST
-	denied Kind = 5 // how many calls were denied, see CountDenial. No limit of a call is of this kind
+	Denied Kind = 5 // how many calls were denied, see CountDenial. No limit of a call is of this kind
 )
 
 // limiter is what a kind is: a limit together with what is kept of it. Each has a package of its
@@ -173,7 +173,7 @@ func (l *layer) set(limit *Limit, cache *calendar.Cache) {
 		l.rate.Limit, l.limiter = limit.rate, &l.rate
 	case Window:
 		l.window.Limit, l.limiter = limit.window, &l.window
-	case First, denied:
+	case First, Denied:
 		l.first.Limit, l.limiter = limit.fixed, &l.first
 	case Fixed:
 		l.fixed.Set(&limit.fixed, cache)
@@ -207,7 +207,7 @@ func (l *layer) limit() Limit {
 // hasID reports whether there are limits of a kind with an id.
 func (k Kind) hasID(id uint64) bool {
 	switch k {
-	case Rate, Window, First, denied:
+	case Rate, Window, First, Denied:
 		return id > 0 && id <= math.MaxInt64
 	case Fixed:
 		return id > 0
@@ -222,7 +222,7 @@ func anyOf(kind Kind, id uint64) (limit Limit) {
 	switch kind {
 	case Window:
 		limit.window, _ = window.New(1, int64(id), time.Nanosecond)
-	case Fixed, First, denied:
+	case Fixed, First, Denied:
 		limit.fixed = fixed.OfID(id)
 	default: // the state does not depend on the limit
 	}

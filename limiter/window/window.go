@@ -161,6 +161,9 @@ func (w *Window) Standing(nowNs int64) (count, available, resetNs, nextNs int64)
 	return w.count, max(w.count-used, 0), resetNs, nextNs
 }
 
+// Entries is how many entries the state has, at most 65: those that count, once it was brought to now.
+func (w *Window) Entries() int { return w.end - w.first }
+
 // LongestWait does not bound a wait: no unit is charged for an instant to come.
 func (w *Window) LongestWait() int64 { return math.MaxInt64 }
 

@@ -23,6 +23,7 @@ var namingMembers = []string{
 	"CL.RENEW k COMPACT TTL 1d ID a",
 	"CL.RELEASE k ID b c d e f",
 	"CL.LEASES k COUNT 5",
+	"CL.INSPECT k",
 }
 
 // The module looks for a member where the latest call of the command named it. A call that ends before that place, or has another

@@ -204,7 +204,8 @@ CL.MLIMIT 2 k l RATE 60/1h NEXT WINDOW 100/1h FIXED 5/1d UPTO COST 3
 CL.MLIMIT 2 k l RATE 60/1h ANY
 CL.SETTLE 2 k l WINDOW 100/1h TAKE 1 USED 3 NEXT SLOTS ID a
 CL.LEASE k SLOTS 2 TTL 1m ID a
-CL.LEASES k`, "\n")
+CL.LEASES k
+CL.INSPECT k`, "\n")
 
 // A value that is no state, or one that only bad luck or malice makes, is refused by both or read alike by both: with the same error, the
 // same reply and the same bytes afterwards.
@@ -232,6 +233,7 @@ func TestFunctionsReadHostileValuesAsTheModuleDoes(t *testing.T) {
 		b.do("DEL", "{m}l", "{f}l")
 		b.put(value)
 		for range 1 + b.IntN(3) {
+			b.both("CL.INSPECT", "k")
 			b.both(strings.Fields(calls[b.IntN(len(calls))])...)
 		}
 		if v := b.do("GET", "{f}k"); v.Kind == resp.BulkString && len(v.Text) > 0 && len(values) < 400 {

@@ -55,7 +55,7 @@ func TestAFunctionThatChangesNothingWritesNothing(t *testing.T) {
 		"CL.LIMIT k RATE 5/s COST 6", "CL.LIMIT k RATE 0/s", "CL.LIMIT k RATE 5", "CL.PEEK k RATE 1/h WINDOW 1/h", "CL.REFUND k FIXED 7/h", "CL.BAN k 0",
 		"CL.THROTTLE lone 0 1 3600", "CL.THROTTLE lone 0 1 3600 0", "CL.LIMIT rate RATE 1/h", "CL.LIMIT rate RATE 1/h MAXWAIT 1s",
 		"CL.LIMIT banned RATE 1/h", "CL.LIMIT banned RATE 1/h BAN 1s", "CL.BAN banned 1s", "CL.THROTTLE banned 0 1 3600", "CL.LIMIT shadow WINDOW 1/h SHADOW",
-		"CL.LEASE jobs SLOTS 1 TTL 1h ID b", "CL.LEASE jobs SLOTS 0 TTL 1h ID b", "CL.RENEW jobs ID b TTL 1h", "CL.RELEASE jobs ID b c", "CL.LEASES jobs",
+		"CL.LEASE jobs SLOTS 1 TTL 1h ID b", "CL.LEASE jobs SLOTS 0 TTL 1h ID b", "CL.RENEW jobs ID b TTL 1h", "CL.RELEASE jobs ID b c", "CL.LEASES jobs", "CL.INSPECT jobs", "CL.INSPECT k",
 		"CL.MLIMIT 2 {m}u {m}s RATE 1/h NEXT SLOTS 1 TTL 1h ID b", "CL.MLIMIT 2 {m}u {m}t RATE 1/h", "CL.MLIMIT 2 {m}u {m}t RATE 0/h ANY", "CL.SETTLE 2 {m}u {m}s RATE 1/h TAKE 1 USED 0 NEXT SLOTS ID b",
 	} {
 		key := strings.Fields(call)[1]
@@ -145,6 +145,7 @@ func TestFunctionsThatLookWorkOnAReplica(t *testing.T) {
 	topology.AwaitReplicas(t, s, replica)
 	assert.EqualValues(t, 6, replica.MustDo(fcall("CL.PEEK k RATE 10/h COMPACT")...).Elems[3].Int)
 	assert.EqualValues(t, 1, replica.MustDo(fcall("CL.LEASES jobs")...).Elems[1].Int)
+	assert.Equal(t, "rate", replica.MustDo(fcall("CL.INSPECT k")...).Elems[1].Text)
 	assert.Contains(t, replica.Do(fcall("CL.LIMIT k RATE 10/h")...).Text, "READONLY")
 	sha := replica.MustDo("SCRIPT", "LOAD", kit.Script(t)).Text
 	assert.EqualValues(t, 6, replica.MustDo(kit.AsScript(sha, strings.Fields("CL.PEEK k RATE 10/h COMPACT"))...).Elems[3].Int)
@@ -162,7 +163,7 @@ func TestFunctionsAnswerAlikeInBothProtocols(t *testing.T) {
 	require.NoError(t, err)
 	for _, line := range []string{
 		"CL.THROTTLE t 9 10 3600 0", "CL.LIMIT k FIXED 10/d COST 0", "CL.LIMIT k FIXED 10/d COST 0 EACH COMPACT", "CL.PEEK k RATE 10/h EACH",
-		"CL.MLIMIT 2 k l FIXED 10/d COST 0", "CL.LEASES jobs", "CL.LEASES nobody", "CL.LIMIT k RATE 0/s COMPACT",
+		"CL.MLIMIT 2 k l FIXED 10/d COST 0", "CL.LEASES jobs", "CL.LEASES nobody", "CL.INSPECT t", "CL.INSPECT k", "CL.INSPECT jobs", "CL.LIMIT k RATE 0/s COMPACT",
 	} {
 		two := s.MustDo(fcall(line)...)
 		v, err := three.Do(fcall(line)...)

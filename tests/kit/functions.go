@@ -44,7 +44,7 @@ func LoadFunctions(t testing.TB, s *server.Server) {
 func AsFunction(words []string) []string {
 	name := strings.ToLower(strings.Replace(words[0], ".", "_", 1))
 	fcall := "FCALL"
-	if name == "cl_peek" || name == "cl_leases" {
+	if name == "cl_peek" || name == "cl_leases" || name == "cl_inspect" {
 		fcall = "FCALL_RO"
 	}
 	call := []string{fcall, name}

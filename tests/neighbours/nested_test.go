@@ -37,6 +37,8 @@ var nestedCommands = []struct {
 	{"CL.RENEW leases ID a TTL 2d", 0},
 	{"CL.RELEASE leases ID a nested", 0},
 	{"CL.LEASES leases", 0},
+	{"CL.INSPECT leases", 0},
+	{"CL.INSPECT windows", 0},
 }
 
 // Commands that send every notification there is of ours: new, set, expire, del, limited,
@@ -52,7 +54,7 @@ var nestingCommands = []string{
 	"CL.LIMIT windows WINDOW 9/1d WINDOW 99/2d FIXED 7/3d", "CL.LIMIT windows WINDOW 9/1d WINDOW 99/2d FIXED 7/3d COST 9",
 	"CL.MLIMIT 2 joint key RATE 1/1d BURST 100", "CL.MLIMIT 2 joint key RATE 1/1d BURST 100 COST 100", "CL.MLIMIT 2 key joint RATE 1/1d BURST 100 ANY",
 	"CL.LEASE leases SLOTS 9 TTL 1d ID a", "CL.LEASE leases SLOTS 9 TTL 1d ID b", "CL.LEASE leases SLOTS 1 TTL 1d ID c",
-	"CL.LEASE leases SLOTS 1 TTL 1d ID c TIMEOUT 1ms", "CL.RENEW leases ID b TTL 2d", "CL.LEASES leases",
+	"CL.LEASE leases SLOTS 1 TTL 1d ID c TIMEOUT 1ms", "CL.RENEW leases ID b TTL 2d", "CL.LEASES leases", "CL.INSPECT leases", "CL.INSPECT windows",
 	"CL.RELEASE leases ID a", "CL.RELEASE leases ID a b c nested late",
 }
 

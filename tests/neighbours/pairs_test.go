@@ -35,7 +35,7 @@ var changing = []struct{ event, before, command string }{
 
 // keeping are calls of ours that change none of those values: they ask, they are limited, or the value is none of a limiter.
 var keeping = []string{
-	"CL.PEEK b RATE 5/h", "CL.PEEK b WINDOW 5/h FIXED 7/1d COMPACT", "CL.LEASES b", "CL.LIMIT b RATE 5/h COST 100", "CL.LIMIT b WINDOW 9/1d FIXED 7/1d COST 100",
+	"CL.PEEK b RATE 5/h", "CL.PEEK b WINDOW 5/h FIXED 7/1d COMPACT", "CL.LEASES b", "CL.INSPECT b", "CL.LIMIT b RATE 5/h COST 100", "CL.LIMIT b WINDOW 9/1d FIXED 7/1d COST 100",
 	"CL.THROTTLE b 5 5 60 100", "CL.LEASE b SLOTS 0 TTL 1d ID z", "CL.RELEASE b ID none", "CL.RENEW b ID none TTL 1d", "CL.SETTLE 1 b SLOTS ID none",
 	"CL.MLIMIT 2 b other RATE 5/h COST 100", "CL.MLIMIT 2 other b WINDOW 9/1d FIXED 7/1d COST 100", "CL.MLIMIT 2 b other FIXED 7/1d COST 100 NEXT RATE 5/h",
 	"CL.WAIT b RATE 5/h COST 100 TIMEOUT 0", "CL.WAIT b FIXED 7/1d COST 100 TIMEOUT 0",

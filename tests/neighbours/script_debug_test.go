@@ -44,7 +44,7 @@ func TestNoCommandRunsInAForkedChild(t *testing.T) {
 	require.NoError(t, waiting.Flush())
 	kit.AwaitField(t, s.Raw(), "leases_waiting", 1)
 	calls := []string{
-		"CL.THROTTLE key 15 1 3600", "CL.LIMIT key RATE 1/h", "CL.MLIMIT 2 key other RATE 1/h", "CL.PEEK key RATE 1/h", "CL.LEASES line",
+		"CL.THROTTLE key 15 1 3600", "CL.LIMIT key RATE 1/h", "CL.MLIMIT 2 key other RATE 1/h", "CL.PEEK key RATE 1/h", "CL.LEASES line", "CL.INSPECT line",
 		"CL.LEASE other SLOTS 1 TTL 1h ID 3", "CL.TOP",
 	}
 	const refused = "ERR commands of throttle do not run in a forked child of the server, such as that of SCRIPT DEBUG YES: use SCRIPT DEBUG SYNC, which needs none"

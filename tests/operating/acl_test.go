@@ -23,9 +23,9 @@ func TestAUserNeedsTheCommandAndItsKeys(t *testing.T) {
 			[]string{"CL.THROTTLE rl:x 15 30 60", "CL.LIMIT rl:x RATE 10/h", "CL.REFUND rl:x RATE 10/h", "CL.BAN rl:x 10s"},
 			[]string{"CL.THROTTLE other 15 30 60", "CL.LIMIT other RATE 10/h", "CL.BAN other 10s", "CL.PEEK rl:x RATE 10/h", "CL.WAIT rl:x RATE 10/h TIMEOUT 1s", "GET rl:x"},
 		},
-		"+cl.peek +cl.leases %R~rl:*": {
-			[]string{"CL.PEEK rl:x RATE 10/h", "CL.LEASES rl:jobs"},
-			[]string{"CL.LIMIT rl:x RATE 10/h", "CL.PEEK other RATE 10/h", "CL.LEASES other"},
+		"+cl.peek +cl.leases +cl.inspect %R~rl:*": {
+			[]string{"CL.PEEK rl:x RATE 10/h", "CL.LEASES rl:jobs", "CL.INSPECT rl:x"},
+			[]string{"CL.LIMIT rl:x RATE 10/h", "CL.PEEK other RATE 10/h", "CL.LEASES other", "CL.INSPECT other"},
 		},
 		"+@all %R~rl:*": {
 			[]string{"CL.PEEK rl:x RATE 10/h"},

@@ -95,6 +95,7 @@ func TestInfoCounts(t *testing.T) {
 		{"CL.RENEW slots ID a TTL 3h", "calls calls_renew allowed leases_renewed"},
 		{"CL.RENEW slots ID b TTL 3h", "calls calls_renew limited leases_limited"},
 		{"CL.LEASES slots", "calls calls_leases"},
+		{"CL.INSPECT slots", "calls calls_inspect"},
 		{"CL.RELEASE slots ID a b", "calls calls_release leases_released"},
 		{"CL.RELEASE slots ID a b", "calls calls_release"},
 		{"CL.LEASE lapsed SLOTS 2 TTL 1h ID c", "calls calls_lease allowed leases_granted leases_lapsed leases_lapsed"},

@@ -216,7 +216,7 @@ func TestChangesAreCountedAlsoWhenNobodyListens(t *testing.T) {
 		"CL.WAIT d RATE 1/h TIMEOUT 1s", "CL.LEASE f SLOTS 2 TTL 1h ID a", "CL.LEASE f SLOTS 2 TTL 2h ID a", "CL.LEASE f SLOTS 2 TTL 1h ID b", "CL.RENEW f ID a TTL 1h",
 		"CL.RELEASE f ID a", "CL.RELEASE f ID b", // these change one key each
 		"MULTI", "CL.THROTTLE a 9 1 1h", "CL.LIMIT b RATE 2/h", "EXEC",
-		"CL.PEEK a RATE 1/h", "CL.THROTTLE a 9 1 1h 0", "CL.LIMIT d RATE 1/h", "CL.RELEASE f ID a", "CL.RENEW f ID a TTL 1h", "CL.LEASES f", // these none
+		"CL.PEEK a RATE 1/h", "CL.THROTTLE a 9 1 1h 0", "CL.LIMIT d RATE 1/h", "CL.RELEASE f ID a", "CL.RENEW f ID a TTL 1h", "CL.LEASES f", "CL.INSPECT a", "CL.INSPECT f", // these none
 	} {
 		require.False(t, kit.Do(t, c, "%s", command).IsError(), command)
 	}

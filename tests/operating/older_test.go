@@ -33,7 +33,7 @@ func TestNewerFunctionsOfTheServerMayBeMissing(t *testing.T) {
 			t.Parallel()
 			s := older.Start(t, missing, "top", "10")
 			c := s.Raw()
-			for i, call := range append([]string{"CL.BAN %s 1h", "CL.LEASE %s SLOTS 1 TTL 1h ID a", "CL.LEASES %s", "CL.MLIMIT 1 %s RATE 5/s"}, kit.CallsOfAll...) {
+			for i, call := range append([]string{"CL.BAN %s 1h", "CL.LEASE %s SLOTS 1 TTL 1h ID a", "CL.LEASES %s", "CL.INSPECT %s", "CL.MLIMIT 1 %s RATE 5/s"}, kit.CallsOfAll...) {
 				v := kit.Do(t, c, call, fmt.Sprint("key", i))
 				assert.False(t, v.IsError(), "%s answers %v", call, v)
 			}

@@ -199,7 +199,7 @@ func TestRefusedCallsMoveNoOffset(t *testing.T) {
 	for _, calls := range [][]string{
 		{"CL.THROTTLE banned 9 1 1h", "CL.LIMIT banned RATE 10/h COST 0", "CL.LIMIT banned WINDOW 5/m BAN 1s", "CL.PEEK banned FIXED 5/m", "CL.LIMIT banned RATE 10/h STRICT",
 			"CL.WAIT banned RATE 1/1ms TIMEOUT 0", "CL.BAN banned 1ms", "CL.BAN key 0", "CL.BAN new 0"},
-		{"CL.LEASE leases SLOTS 1 TTL 1h ID b", "CL.LEASE leases SLOTS 0 TTL 1h ID b TIMEOUT 1ms", "CL.RENEW leases ID b TTL 1h", "CL.RELEASE leases ID b", "CL.LEASES leases",
+		{"CL.LEASE leases SLOTS 1 TTL 1h ID b", "CL.LEASE leases SLOTS 0 TTL 1h ID b TIMEOUT 1ms", "CL.RENEW leases ID b TTL 1h", "CL.RELEASE leases ID b", "CL.LEASES leases", "CL.INSPECT leases", "CL.INSPECT key", "CL.INSPECT banned",
 			"CL.LEASE new SLOTS 0 TTL 1h ID a", "CL.LEASE leases SLOTS x TTL 1h ID a", "CL.RENEW leases ID a", "CL.RELEASE leases a"},
 		{"CL.MLIMIT 2 new key RATE 2/365d", "CL.MLIMIT 2 key new RATE 2/365d COST 9", "CL.MLIMIT 2 new used RATE 2/365d COST 0", "CL.MLIMIT 1 key RATE 2/365d ANY",
 			"CL.MLIMIT 2 new key RATE 2/365d UPTO COST 4", "CL.MLIMIT 2 new key RATE 2/365d MAXWAIT 1m", "CL.MLIMIT 2 new used RATE 2/365d NEXT"},

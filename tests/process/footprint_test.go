@@ -36,7 +36,7 @@ func TestCallsLeaveNoMemoryBehind(t *testing.T) {
 					kit.RawCallOf(key, "1000 1 1d 1"), kit.RawCallOf(key, "1 1 1d 2"), kit.RawCallOf(key, "x 1 1d"), kit.RawCallOf(key, "1 1"),
 					[]string{"MULTI"}, kit.RawCallOf(key, "1000000 10 1s 1"), []string{"EXEC"},
 					[]string{"EVAL", "return redis.call('CL.THROTTLE', KEYS[1], 1000, 1, 60, 1)", "1", key},
-					strings.Fields("CL.LEASES leases"), strings.Fields("CL.LEASE leases SLOTS 1 TTL 1h ID other"), strings.Fields("CL.RENEW leases ID other TTL 1h"),
+					strings.Fields("CL.LEASES leases"), strings.Fields("CL.INSPECT leases"), []string{"CL.INSPECT", key}, strings.Fields("CL.LEASE leases SLOTS 1 TTL 1h ID other"), strings.Fields("CL.RENEW leases ID other TTL 1h"),
 					strings.Fields("CL.LEASE others SLOTS 1 TTL 1h ID a"), strings.Fields("CL.LEASE others SLOTS 2 TTL 1h ID b"), strings.Fields("CL.RELEASE others ID b"))
 			}
 			_, err := c.Pipeline(commands...)

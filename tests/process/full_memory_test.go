@@ -20,6 +20,7 @@ import (
 var callsOverMaxmemory = map[string][]string{
 	"cl.ban":     {"CL.BAN %s 1h", "CL.BAN %s 0"},
 	"cl.lease":   {"CL.LEASE %s SLOTS 5 TTL 1d ID a", "CL.LEASE %s SLOTS 5 TTL 1d ID new"},
+	"cl.inspect": {"CL.INSPECT %s"},
 	"cl.leases":  {"CL.LEASES %s"},
 	"cl.limit":   {"CL.LIMIT %s RATE 5/d", "CL.LIMIT %s RATE 5/d COST 0"},
 	"cl.mlimit":  {"CL.MLIMIT 1 %s RATE 5/d", "CL.MLIMIT 1 %s RATE 5/d COST 0"},

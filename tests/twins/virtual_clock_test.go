@@ -337,7 +337,10 @@ func (r *virtualRun) batch() {
 		commands = append(commands, c.words)
 	}
 	for _, k := range r.keys { // the model does not know the bytes, but a server and the embedded host agree on them
-		commands = append(commands, []string{"GET", k.name})
+		commands = append(commands, []string{"GET", k.name}, []string{"CL.INSPECT", k.name})
+	}
+	if r.leases.key != "" {
+		commands = append(commands, []string{"CL.INSPECT", r.leases.key})
 	}
 	replies, err := r.conn.Pipeline(r.inTurns(commands)...)
 	require.NoError(r.t, err)
