@@ -13,7 +13,7 @@ var Inspect = register(&Command{
 	Name:        "CL.INSPECT",
 	Summary:     "Tells what a key holds and until when, without being told its limits.",
 	Complexity:  "O(N + log M) where N is the number of limits, at most 8, and M the number of leases.",
-	Since:       words.V040,
+	Since:       words.V050,
 	Tips:        "nondeterministic_output",
 	Flags:       "readonly",
 	Keys:        OneKey,

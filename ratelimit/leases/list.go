@@ -3,7 +3,6 @@ package leases
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -47,11 +46,7 @@ type Group struct {
 func List(ctx context.Context, client interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
 }, key string, count int64) (Holders, error) {
-	way := doors.Options{Logger: slog.New(slog.DiscardHandler)} // the Limiter on client has logged what the server has
-	if chosen, ok := client.(*doors.Chosen); ok {
-		way.Only, client = chosen.Only, chosen.Sender
-	}
-	reply, err := doors.New(client, way, ratelimit.IsOutage).Send(ctx, &doors.Command{Args: []any{"CL.LEASES", key, "COUNT", count}, Key: 1})
+	reply, err := doors.Ask(ctx, client, ratelimit.IsOutage, "CL.LEASES", key, "COUNT", count)
 	if err != nil {
 		return Holders{}, fmt.Errorf("leases: CL.LEASES: %w", err)
 	}
@@ -61,7 +56,7 @@ func List(ctx context.Context, client interface {
 // parse reads the reply of CL.LEASES, which has no COMPACT as it is nested.
 func parse(reply any) (Holders, error) {
 	var h Holders
-	fields := named(reply)
+	fields := doors.Named(reply)
 	leases, ok := fields["leases"].([]any)
 	held, isHeld := fields["held"].(int64)
 	waiting, isWaiting := fields["waiting"].(int64)
@@ -70,7 +65,7 @@ func parse(reply any) (Holders, error) {
 	}
 	h.Held, h.Waiting = held, waiting
 	for _, entry := range leases {
-		fields := named(entry)
+		fields := doors.Named(entry)
 		id, isText := fields["id"].(string)
 		ms, isInteger := fields["lease_ms"].(int64)
 		if !isText || !isInteger {
@@ -81,7 +76,7 @@ func parse(reply any) (Holders, error) {
 	h.WaitingGroups, _ = fields["waiting_groups"].(int64)
 	groups, _ := fields["groups"].([]any)
 	for _, entry := range groups {
-		fields := named(entry)
+		fields := doors.Named(entry)
 		name, isText := fields["group"].(string)
 		priority, isInteger := fields["priority"].(int64)
 		waiting, isWaiting := fields["waiting"].(int64)
@@ -95,26 +90,4 @@ func parse(reply any) (Holders, error) {
 		h.Groups = append(h.Groups, Group{name, priority, waiting, weight})
 	}
 	return h, nil
-}
-
-// named are the fields of a map in RESP3, as go-redis or rueidis gives it, or of an array of names and
-// values in RESP2; nil when reply is neither.
-func named(reply any) map[string]any {
-	switch reply := reply.(type) {
-	case map[string]any:
-		return reply
-	case map[any]any:
-		fields := make(map[string]any, len(reply))
-		for name, value := range reply {
-			fields[fmt.Sprint(name)] = value
-		}
-		return fields
-	case []any:
-		fields := make(map[string]any, len(reply)/2)
-		for i := 0; i+1 < len(reply); i += 2 {
-			fields[fmt.Sprint(reply[i])] = reply[i+1]
-		}
-		return fields
-	}
-	return nil
 }

@@ -121,7 +121,7 @@ func (s sender) build(args []any) (rueidis.Completed, error) {
 	}
 	command := s.client.B().Arbitrary(name...).Keys(words[key]).Args(words[key+1:]...)
 	switch words[0] {
-	case "CL.PEEK", "CL.LEASES":
+	case "CL.PEEK", "CL.LEASES", "CL.INSPECT":
 		return command.ReadOnly(), nil
 	case "CL.WAIT":
 		return command.Blocking(), nil

@@ -15,6 +15,7 @@ import (
 	"redis-throttle/ratelimit/batched"
 	"redis-throttle/ratelimit/cached"
 	"redis-throttle/ratelimit/guard"
+	"redis-throttle/ratelimit/inspect"
 	"redis-throttle/ratelimit/leases"
 	"redis-throttle/ratelimit/observed"
 	"redis-throttle/ratelimit/pipelimit"
@@ -138,6 +139,10 @@ func TestEveryVerbWithoutTheModule(t *testing.T) {
 		require.NoError(t, err, name)
 		require.Len(t, holders.Leases, 1, name)
 		assert.Equal(t, "b", holders.Leases[0].ID)
+		holding, err := inspect.Key(t.Context(), client, name+":jobs")
+		require.NoError(t, err, name)
+		assert.Equal(t, inspect.Leases, holding.Kind)
+		assert.EqualValues(t, 1, holding.Held)
 	}
 }
 

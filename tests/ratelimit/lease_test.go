@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/inspect"
 	"redis-throttle/ratelimit/leases"
 	"redis-throttle/tests/calls"
 	"redis-throttle/tests/server"
@@ -146,6 +147,17 @@ func TestHoldersAndLinesAreListed(t *testing.T) {
 		assert.EqualValues(t, 4, h.Waiting)
 		assert.EqualValues(t, 3, h.WaitingGroups)
 		assert.Equal(t, []leases.Group{{Priority: 5, Waiting: 1, Weight: 1}, {Name: "a", Waiting: 2, Weight: 2}}, h.Groups)
+		holding, err := inspect.Key(t.Context(), client, "k")
+		require.NoError(t, err)
+		assert.EqualValues(t, []int64{1, 4}, []int64{holding.Held, holding.Waiting})
+		assert.Equal(t, holding.LapsesAt, holding.ExpiresAt)
+		_, err = l.Limit(t.Context(), "limits", ratelimit.Limits{ratelimit.Window(9, time.Hour)}, 2)
+		require.NoError(t, err)
+		holding, err = inspect.Key(t.Context(), client, "limits")
+		require.NoError(t, err)
+		require.Len(t, holding.Limits, 1)
+		assert.EqualValues(t, []int64{2, 1}, []int64{holding.Limits[0].Used, holding.Limits[0].Entries})
+		s.MustDo("DEL", "limits")
 		leave()
 		callers.Wait()
 		require.NoError(t, holder.Release(t.Context()))

@@ -13,6 +13,7 @@ import (
 
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/adaptive"
+	"redis-throttle/ratelimit/inspect"
 	"redis-throttle/ratelimit/leases"
 	"redis-throttle/tests/calls"
 	"redis-throttle/tests/server"
@@ -37,6 +38,8 @@ func TestTheUserOfThePageSufficesForTheGoClient(t *testing.T) {
 		calls.Ask(t, limiter, call)
 	}
 	_, err = leases.List(ctx, client, "rl:jobs", 5)
+	require.NoError(t, err)
+	_, err = inspect.Key(ctx, client, "rl:jobs")
 	require.NoError(t, err)
 	adapted := adaptive.New(limiter, adaptive.Options{OnError: func(err error) { t.Error(err) }})
 	calls.Ask(t, adapted, calls.Lease("rl:adapted", 5, time.Minute, "id"))

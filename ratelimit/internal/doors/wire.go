@@ -37,7 +37,7 @@ func functionOf(command any) string {
 
 // reads says whether a function changes nothing, and runs on replicas.
 func reads(function string) bool {
-	return function == "cl_peek" || function == "cl_leases"
+	return function == "cl_peek" || function == "cl_leases" || function == "cl_inspect"
 }
 
 // keysOf is how many keys a command has, as the server is told, and where they begin.

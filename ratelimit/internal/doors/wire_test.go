@@ -20,6 +20,7 @@ func TestHowACommandIsSentOtherwise(t *testing.T) {
 	for command, want := range map[string][2]string{
 		"CL.LIMIT k RATE 5/s COMPACT":     {"FCALL cl_limit 1 k RATE 5/s COMPACT", "EVALSHA sha 1 k cl_limit RATE 5/s COMPACT"},
 		"CL.PEEK k RATE 5/s":              {"FCALL_RO cl_peek 1 k RATE 5/s", "EVALSHA_RO sha 1 k cl_peek RATE 5/s"},
+		"CL.INSPECT k":                    {"FCALL_RO cl_inspect 1 k", "EVALSHA_RO sha 1 k cl_inspect"},
 		"CL.LEASES k COUNT 5":             {"FCALL_RO cl_leases 1 k COUNT 5", "EVALSHA_RO sha 1 k cl_leases COUNT 5"},
 		"CL.MLIMIT 2 a b RATE 5/s":        {"FCALL cl_mlimit 2 a b RATE 5/s", "EVALSHA sha 2 a b cl_mlimit RATE 5/s"},
 		"CL.SETTLE 1 a SLOTS ID x":        {"FCALL cl_settle 1 a SLOTS ID x", "EVALSHA sha 1 a cl_settle SLOTS ID x"},
