@@ -79,7 +79,9 @@ func (c *tally) fails(err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.last = err
+	if c.last == nil || !ratelimit.IsOverload(err) {
+		c.last = err
+	}
 }
 
 // flood has callers send requests as fast as they are answered.

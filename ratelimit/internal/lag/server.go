@@ -41,25 +41,42 @@ func (s *Server) Answer() {
 // IsBusy says whether this process is to blame for a call that began then, took so long and whose time was over. The server has been
 // answering, and the process was late for half of the time at least; or for an eighth, if the server has answered another call meanwhile.
 //
-// A call whose time is over as it begins meets the end of a connection: it is as those were that the connection carried.
+// Calls share what they wait for, such as a connection that is being opened, and one that comes late sees only its end. So a call is also as
+// those were that were under way with it: one for which this process was to blame, or the first that has had no answer yet. A call whose time
+// is over as it begins meets the end of a connection, and is as those were that the connection carried.
 func (s *Server) IsBusy(began time.Time, late, took time.Duration) bool {
 	now := time.Now()
-	if took < first && now.UnixNano()-s.blamed.Load() < int64(livesFor) {
+	blamed := s.blamed.Load()
+	if took < first && now.UnixNano()-blamed < int64(livesFor) {
 		return true
 	}
-	if !s.wasBusy(began, late, took) {
-		return false
+	if s.wasBusy(began, late, took) {
+		s.blamed.Store(now.UnixNano())
+		return true
 	}
-	s.blamed.Store(now.UnixNano())
-	return true
+	unanswered, silent, lateFor := s.silent()
+	if s.AnsweredSince(began) || !unanswered {
+		return blamed > began.UnixNano()
+	}
+	return silent-lateFor < livesFor && (blamed > began.UnixNano() || 2*lateFor >= silent)
 }
 
+// wasBusy goes by what a call itself has seen.
 func (s *Server) wasBusy(began time.Time, late, took time.Duration) bool {
 	if s.AnsweredSince(began) {
 		return 8*late >= took
 	}
+	unanswered, silent, lateFor := s.silent()
+	return 2*late >= took && (!unanswered || silent-lateFor < livesFor)
+}
+
+// silent says whether calls have had no answer, for how long, and how late this process was meanwhile.
+func (s *Server) silent() (unanswered bool, silent, late time.Duration) {
 	w := s.silence.Load()
-	return 2*late >= took && (w == nil || time.Since(w.began)-w.soFar() < livesFor)
+	if w == nil {
+		return false, 0, 0
+	}
+	return true, time.Since(w.began), w.soFar()
 }
 
 // AnsweredSince says whether another call has been answered since then.

@@ -34,6 +34,8 @@ func TestAServerLivesWhileItAnswersWhoeverAsks(t *testing.T) {
 		}
 		assert.False(t, s.IsBusy(time.Now(), 49*time.Millisecond, 100*time.Millisecond), "the process was not late enough")
 		assert.True(t, s.IsBusy(time.Now().Add(-1), 13*time.Millisecond, 100*time.Millisecond), "others have had their replies")
+		time.Sleep(2)
+		s.Answer()
 		assert.False(t, s.IsBusy(time.Now().Add(-1), 12*time.Millisecond, 100*time.Millisecond), "the process was not late enough")
 	})
 }
@@ -44,15 +46,68 @@ func TestTimeThatTheProcessWasLateIsNoSilence(t *testing.T) {
 		var s Server
 		w := s.Begin()
 		w.End()
+		time.Sleep(time.Millisecond)
+		assert.False(t, s.IsBusy(time.Now(), 0, 1), "a call that ends as it begins")
 		w.mu.Lock()
 		w.late = time.Second
 		w.mu.Unlock()
-		time.Sleep(1999 * time.Millisecond)
-		assert.False(t, s.IsBusy(time.Now(), 0, 1), "a call that ends as it begins")
+		time.Sleep(1998 * time.Millisecond)
 		assert.True(t, s.IsBusy(time.Now(), time.Second, 2*time.Second))
 		assert.True(t, s.IsBusy(time.Now(), 0, 1), "it ends with a connection that ended in a busy process")
 		time.Sleep(time.Millisecond)
 		assert.False(t, s.IsBusy(time.Now(), time.Second, 2*time.Second))
+		s.Answer()
+	})
+}
+
+// Calls wait together for a connection that is being opened. One that comes shortly before the time for that is over sees nothing of what made
+// this process late.
+func TestACallIsAsThoseThatItWasUnderWayWith(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s Server
+		w := s.Begin()
+		defer w.End()
+		time.Sleep(199 * time.Millisecond)
+		w.mu.Lock()
+		w.late = 105 * time.Millisecond
+		w.mu.Unlock()
+		last := time.Now()
+		time.Sleep(11 * time.Millisecond)
+		assert.True(t, s.IsBusy(last, 0, time.Since(last)), "the first one waits since 210 ms, and the process was late for half of them")
+		time.Sleep(time.Millisecond)
+		assert.False(t, s.IsBusy(last, 0, time.Since(last)), "the process was late for less than half")
+		assert.True(t, s.IsBusy(last, 6*time.Millisecond, time.Since(last)), "it has seen by itself how late the process is")
+		assert.True(t, s.IsBusy(last, 0, time.Since(last)), "it was under way with that one")
+		time.Sleep(time.Millisecond)
+		next := time.Now()
+		time.Sleep(first)
+		assert.False(t, s.IsBusy(next, 0, first), "it began when that one had ended")
+		s.Answer()
+		assert.True(t, s.IsBusy(last, 0, time.Since(last)), "also if others have had their replies")
+		assert.False(t, s.IsBusy(next, 0, first))
+	})
+}
+
+// A server that leaves calls without an answer is dead after a second that this process was not late, whatever other calls have met.
+func TestADeadServerIsNotHiddenByWhatOtherCallsHaveMet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s Server
+		w := s.Begin()
+		defer w.End()
+		time.Sleep(900 * time.Millisecond)
+		last := time.Now()
+		time.Sleep(99 * time.Millisecond)
+		assert.True(t, s.IsBusy(last, 50*time.Millisecond, 99*time.Millisecond))
+		assert.True(t, s.IsBusy(last, 0, 99*time.Millisecond))
+		time.Sleep(time.Millisecond)
+		assert.False(t, s.IsBusy(last, 0, 100*time.Millisecond))
+		w.mu.Lock()
+		w.late = time.Second
+		w.mu.Unlock()
+		time.Sleep(999 * time.Millisecond)
+		assert.True(t, s.IsBusy(last, 0, time.Since(last)))
+		time.Sleep(time.Millisecond)
+		assert.False(t, s.IsBusy(last, 0, time.Since(last)))
 		s.Answer()
 	})
 }
