@@ -92,14 +92,17 @@ func TestAnOutageIsLeftToThePolicy(t *testing.T) {
 
 				outage.spoil(s)
 				before, began := behind.calls.Load(), time.Now()
-				allowed, limited, failed, waited := 0, 0, 0, 0
-				for range requests {
+				allowed, limited, failed, waited, overloads := 0, 0, 0, 0, 0
+				for allowed+limited+failed < requests {
 					asks := time.Now()
 					result, err := g.Decide(t.Context(), calls.On("k", limits))
 					if time.Since(asks) >= timeout {
 						waited++
 					}
 					switch {
+					case ratelimit.IsOverload(err): // this process was late itself
+						overloads++
+						continue
 					case err != nil:
 						require.True(t, ratelimit.IsOutage(err), err)
 						failed++
@@ -119,8 +122,8 @@ func TestAnOutageIsLeftToThePolicy(t *testing.T) {
 				lasted := time.Since(began)
 				asked := behind.calls.Load() - before
 				assert.True(t, g.Out())
-				assert.LessOrEqual(t, asked, failures+1+int64(lasted/pause), "calls to the server in %v", lasted)
-				assert.LessOrEqual(t, waited, requests/20, "without a breaker each request costs up to a timeout")
+				assert.LessOrEqual(t, asked, failures+1+int64(lasted/pause)+int64(overloads), "calls to the server in %v", lasted)
+				assert.LessOrEqual(t, waited, requests/20+overloads, "without a breaker each request costs up to a timeout")
 				want := map[guard.Policy][3]int{
 					guard.Fail: {0, 0, requests}, guard.Open: {requests, 0, 0}, guard.Closed: {0, requests, 0},
 					guard.Local: {count / 4, requests - count/4, 0},
