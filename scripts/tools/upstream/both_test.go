@@ -59,16 +59,32 @@ type file struct {
 // start starts both with the same files.
 func start(t *testing.T, files ...file) *both {
 	t.Helper()
+	needsPrograms(t)
+	b := &both{t: t}
+	folder := t.TempDir()
+	for _, f := range files {
+		text := "domain: " + f.domain + "\n" + f.own + f.descriptors
+		require.NoError(t, os.WriteFile(filepath.Join(folder, f.domain+".yaml"), []byte(text), 0o644))
+	}
+	b.startOurs(nil, folder)
+	b.startUpstream(b.loads(files))
+	b.startClock()
+	return b
+}
+
+// startClock sets the clocks to the first instant.
+func (b *both) startClock() {
+	b.t.Helper()
+	b.set(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+}
+
+func needsPrograms(t *testing.T) {
+	t.Helper()
 	for _, name := range []string{"THROTTLE_GATEWAY", "THROTTLE_DEV"} {
 		if os.Getenv(name) == "" {
 			t.Skipf("%s is not set: scripts/test-upstream runs these tests", name)
 		}
 	}
-	b := &both{t: t}
-	b.startOurs(files)
-	b.startUpstream(files)
-	b.set(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
-	return b
 }
 
 // set sets the clocks.
@@ -81,7 +97,7 @@ func (b *both) set(now time.Time) {
 }
 
 // startUpstream starts it on miniredis, where no time passes and so no counter lapses before its window does.
-func (b *both) startUpstream(files []file) {
+func (b *both) startUpstream(configured func(stats.Manager) provider.RateLimitConfigProvider) {
 	b.t.Helper()
 	logger.SetLevel(logger.PanicLevel)
 	store := gostats.NewStore(gostats.NewNullSink(), false)
@@ -89,13 +105,20 @@ func (b *both) startUpstream(files []file) {
 	client := redis.NewClientImpl(store, false, "", "tcp", "single", miniredis.RunT(b.t).Addr(), 1, 0, 0, nil, false, nil, patience, "", "")
 	b.t.Cleanup(func() { _ = client.Close() })
 	cache := redis.NewFixedRateLimitCacheImpl(client, nil, b, rand.New(rand.NewSource(1)), 0, nil, 0.8, "", manager, false)
-	var all []config.RateLimitConfigToLoad
-	for _, f := range files {
-		text := "domain: " + f.domain + "\n" + f.descriptors
-		all = append(all, config.RateLimitConfigToLoad{Name: f.domain, ConfigYaml: config.ConfigFileContentToYaml(f.domain, text)})
+	b.upstream = service.NewService(cache, configured(manager), manager, nil, b, false, false, false)
+}
+
+// loads is a provider of what files say.
+func (b *both) loads(files []file) func(stats.Manager) provider.RateLimitConfigProvider {
+	return func(manager stats.Manager) provider.RateLimitConfigProvider {
+		var all []config.RateLimitConfigToLoad
+		for _, f := range files {
+			text := "domain: " + f.domain + "\n" + f.descriptors
+			all = append(all, config.RateLimitConfigToLoad{Name: f.domain, ConfigYaml: config.ConfigFileContentToYaml(f.domain, text)})
+		}
+		b.config = config.NewRateLimitConfigImpl(all, manager, false)
+		return loaded{b.config}
 	}
-	b.config = config.NewRateLimitConfigImpl(all, manager, false)
-	b.upstream = service.NewService(cache, loaded{b.config}, manager, nil, b, false, false, false)
 }
 
 // loaded provides one configuration.
@@ -122,7 +145,7 @@ func free(t *testing.T) (address, port string) {
 }
 
 // startOurs starts the gateway on throttle-dev, whose decisions are those of the module and whose clock can be set.
-func (b *both) startOurs(files []file) {
+func (b *both) startOurs(more []string, args ...string) {
 	b.t.Helper()
 	address, port := free(b.t)
 	var err error
@@ -133,11 +156,6 @@ func (b *both) startOurs(files []file) {
 	}, patience, 5*time.Millisecond)
 	b.t.Cleanup(func() { _ = b.dev.Close() })
 
-	folder := b.t.TempDir()
-	for _, f := range files {
-		text := "domain: " + f.domain + "\n" + f.own + f.descriptors
-		require.NoError(b.t, os.WriteFile(filepath.Join(folder, f.domain+".yaml"), []byte(text), 0o644))
-	}
 	debug, debugPort := free(b.t)
 	b.debug = debug
 	// A denial would be remembered by the clock of the machine.
@@ -145,7 +163,7 @@ func (b *both) startOurs(files []file) {
 		"REDIS_URL=" + address, "REDIS_TIMEOUT=30s", "DENIALS=-1", "HOST=127.0.0.1", "PORT=0", "GRPC_HOST=127.0.0.1", "GRPC_PORT=0",
 		"DEBUG_PORT=" + debugPort, "USE_PROMETHEUS=false",
 	}
-	listening := b.run(os.Getenv("THROTTLE_GATEWAY"), regexp.MustCompile(`msg=listening for=grpc at=(\S+)`), env, folder)
+	listening := b.run(os.Getenv("THROTTLE_GATEWAY"), regexp.MustCompile(`msg=listening for=grpc at=(\S+)`), append(env, more...), args...)
 	conn, err := grpc.NewClient(listening, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(b.t, err)
 	b.t.Cleanup(func() { _ = conn.Close() })

@@ -74,12 +74,8 @@ func (s *stream) compare(request *pb.RateLimitRequest, twin string, seen map[str
 	all := proto.CloneOf(request)
 	all.Domain = twin
 	rules := s.rules(request)
-	known := map[string]bool{}
-	for i := range rules {
-		if rules[i].key != "" && known[rules[i].key] {
-			return // upstream counts descriptors that are the same one after the other: "the same descriptor twice"
-		}
-		known[rules[i].key] = true
+	if isTwice(rules) {
+		return
 	}
 	mine, theirs := s.ask(request, request)
 	if theirs.OverallCode == pb.RateLimitResponse_OVER_LIMIT {
@@ -93,6 +89,18 @@ func (s *stream) compare(request *pb.RateLimitRequest, twin string, seen map[str
 	mine, theirs = s.ask(all, all)
 	want = s.allOrNone(theirs, s.rules(all), seen)
 	require.Equal(s.t, shown(want), shown(mine), "%v at %v\nupstream: %s", all, s.now, shown(theirs))
+}
+
+// isTwice says that descriptors are the same, which upstream counts one after the other: "the same descriptor twice".
+func isTwice(rules []rule) bool {
+	known := map[string]bool{}
+	for i := range rules {
+		if rules[i].key != "" && known[rules[i].key] {
+			return true
+		}
+		known[rules[i].key] = true
+	}
+	return false
 }
 
 // rule is what upstream finds for a descriptor: a key of "" is no limit.
