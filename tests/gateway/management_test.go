@@ -36,6 +36,7 @@ type management struct {
 	sent    map[string]string // versions by nonce
 	answers map[string]string // of the gateway, by version: "ACK", or the reason of a NACK
 	streams int
+	refused int // how often the gateway has refused something
 	first   *discovery.DiscoveryRequest
 	header  metadata.MD
 }
@@ -73,6 +74,7 @@ func (m *management) listen(address string, options ...grpc.ServerOption) {
 				m.first = r
 			case r.ErrorDetail != nil:
 				m.answers[version] = r.ErrorDetail.Message
+				m.refused++
 			case r.VersionInfo == version:
 				m.answers[version] = "ACK"
 			}
@@ -124,6 +126,12 @@ func (m *management) started() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.streams
+}
+
+func (m *management) refusals() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.refused
 }
 
 // managed starts a gateway that a management server at an address configures. It tries again soon.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -101,6 +103,9 @@ func TestAManagementServerHearsOfMistakes(t *testing.T) {
 	}
 	assert.EqualValues(t, 4, g.metric("ratelimit_service_config_load_error"), "the server sends each of them again and again")
 	assert.Equal(t, 4, strings.Count(g.Log(), "the configuration stays as it was"))
+	began, before := time.Now(), m.refusals()
+	await(t, "the server sends it again", func() bool { return m.refusals() >= before+2 })
+	assert.Greater(t, time.Since(began), time.Second, "so both have something else to do")
 	assert.Equal(t, "ACK", m.setAnd(yearly("shop", 2000, "user")))
 	assert.Zero(t, g.metric("throttle_gateway_config_load_failed"))
 	assert.Equal(t, fmt.Sprint("OK ", left+1000-1), g.asks(ask("shop", 0, "user=1")))
@@ -296,6 +301,27 @@ func TestLargeConfigurations(t *testing.T) {
 	small.set(yearly("web", 20, "user"))
 	await(t, "a smaller one comes", func() bool { return small.answer() == "ACK" })
 	assert.Equal(t, "OK 18", g.asks(ask("web", 0, "user=1")))
+}
+
+// The variables that Envoy Gateway sets for its rate limit service, with the certificates that it makes: one authority has signed those of both.
+func TestEnvoyGatewayStartsTheGateway(t *testing.T) {
+	t.Parallel()
+	dir, pool := server.Certificate(t)
+	pair, err := tls.LoadX509KeyPair(dir+"/crt", dir+"/key")
+	require.NoError(t, err)
+	m := manage(t, grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert})))
+	g := managed(t, server.Start(t).Addr(), m.address,
+		"RUNTIME_ROOT=/data", "RUNTIME_SUBDIRECTORY=ratelimit", "RUNTIME_IGNOREDOTFILES=true", "RUNTIME_WATCH_ROOT=false", "LOG_LEVEL=info", "USE_STATSD=false",
+		"CONFIG_TYPE=GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_SERVER_USE_TLS=true", "CONFIG_GRPC_XDS_CLIENT_TLS_CERT="+dir+"/crt", "CONFIG_GRPC_XDS_CLIENT_TLS_KEY="+dir+"/key",
+		"CONFIG_GRPC_XDS_SERVER_TLS_CACERT="+dir+"/crt", "FORCE_START_WITHOUT_INITIAL_CONFIG=true",
+		"GRPC_SERVER_USE_TLS=true", "GRPC_SERVER_TLS_CERT="+dir+"/crt", "GRPC_SERVER_TLS_KEY="+dir+"/key", "GRPC_SERVER_TLS_CA_CERT="+dir+"/crt",
+		"REDIS_SOCKET_TYPE=tcp", "USE_PROMETHEUS=true", "PROMETHEUS_MAPPER_YAML=/etc/statsd-exporter/conf.yaml")
+	response, _ := g.get("/healthcheck", nil)
+	assert.Equal(t, http.StatusOK, response.StatusCode)
+	require.Equal(t, "ACK", m.setAnd(yearly("shop", 10, "user")))
+	got, err := g.asksByTLS(&tls.Config{RootCAs: pool})
+	require.NoError(t, err)
+	assert.Equal(t, "OK 9", got)
 }
 
 // What cannot be is refused at the start.
