@@ -1,7 +1,12 @@
 package main
 
 import (
+	"context"
+	"encoding/json"
+	"strings"
+
 	"redis-throttle/gateway/console"
+	"redis-throttle/gateway/internal/explain"
 )
 
 // known is what the console shows of this process.
@@ -19,8 +24,22 @@ func (k known) Status() console.Status {
 // console makes the page of the debug address.
 func (g *gateway) console() *console.Console {
 	c := console.New(g.client, console.Options{
-		Name: "throttle-gateway console", Token: g.s.ConsoleToken, Hosts: g.s.ConsoleHosts, Hash: g.s.Redis.Policies, Gateway: known{g},
+		Name: "throttle-gateway console", Token: g.s.ConsoleToken, Hosts: g.s.ConsoleHosts, Hash: g.s.Redis.Policies, Gateway: known{g}, Explain: g.explain,
 	})
 	go c.Watch(g.running)
 	return c
+}
+
+// explain answers what somebody types into the page.
+func (g *gateway) explain(ctx context.Context, text json.RawMessage) (any, error) {
+	var typed struct{ Request, From, Headers string }
+	if err := json.Unmarshal(text, &typed); err != nil {
+		return nil, err
+	}
+	q, err := explain.Typed(typed.Request, typed.From, strings.FieldsFunc(typed.Headers, func(c rune) bool { return c == '\n' || c == '\r' }))
+	if err != nil {
+		return nil, err
+	}
+	x, err := g.explainer.Explain(ctx, q)
+	return map[string]string{"text": x.Text()}, err
 }

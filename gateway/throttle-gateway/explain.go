@@ -43,29 +43,25 @@ type request struct {
 	isJSON bool
 }
 
-// headers reads -H.
-type headers map[string]explain.Values
+// list is an option that may be there several times.
+type list []string
 
-func (h headers) String() string { return "" }
+func (l *list) String() string { return "" }
 
-func (h headers) Set(text string) error {
-	name, value, found := strings.Cut(text, ":")
-	if !found {
-		return errors.New("expected 'NAME: VALUE'")
-	}
-	h[name] = append(h[name], strings.Trim(value, " \t"))
+func (l *list) Set(text string) error {
+	*l = append(*l, text)
 	return nil
 }
 
 // readExplain reads the arguments of explain. Options may stand anywhere.
 func readExplain(args []string, in io.Reader) (q request, err error) {
-	h := &explain.HTTP{Headers: headers{}}
-	var descriptors string
+	var from, domain, descriptors string
+	var headers list
 	options := flag.NewFlagSet("explain", flag.ContinueOnError)
 	options.SetOutput(io.Discard)
-	options.StringVar(&h.From, "from", "", "")
-	options.Var(headers(h.Headers), "H", "")
-	options.StringVar(&q.Domain, "domain", "", "")
+	options.StringVar(&from, "from", "", "")
+	options.Var(&headers, "H", "")
+	options.StringVar(&domain, "domain", "", "")
 	options.StringVar(&descriptors, "descriptors", "", "")
 	options.StringVar(&q.redis, "redis", "", "")
 	options.BoolVar(&q.isJSON, "json", false, "")
@@ -79,9 +75,10 @@ func readExplain(args []string, in io.Reader) (q request, err error) {
 		q.files, args = append(q.files, options.Arg(0)), options.Args()[1:]
 	}
 	if descriptors != "" {
-		if h.From != "" || len(h.Headers) > 0 {
+		if from != "" || len(headers) > 0 {
 			return q, errors.New("--from and -H are for a request of HTTP, and --descriptors is another one")
 		}
+		q.Domain = domain
 		q.RateLimit, err = readDescriptors(descriptors, in)
 		return q, err
 	}
@@ -93,12 +90,10 @@ func readExplain(args []string, in io.Reader) (q request, err error) {
 	if _, err := os.Stat(text); err == nil && (last == 0 || text != "/") {
 		return q, fmt.Errorf("the last argument is the request, such as 'POST /login', and %s is a file", text)
 	}
-	q.files, q.HTTP = q.files[:last], h
-	var found bool
-	if h.Method, h.Target, found = strings.Cut(text, " "); !found {
-		h.Method, h.Target = "", text
-	}
-	return q, nil
+	q.files = q.files[:last]
+	q.Request, err = explain.Typed(text, from, headers)
+	q.Domain = domain
+	return q, err
 }
 
 // readDescriptors reads a RateLimitRequest from an argument, a file or the standard input.

@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -98,6 +99,28 @@ func TestExplainOfThePage(t *testing.T) {
 	assert.Equal(t, strings.TrimSpace(block(t, "text", "X-Throttle-Rule")), "X-Throttle-Rule: "+response.Header.Get("X-Throttle-Rule"))
 }
 
+// The page at the debug address asks what somebody types.
+func TestTheConsoleExplains(t *testing.T) {
+	t.Parallel()
+	g := start(t, server.Start(t).Addr(), block(t, "yaml", "match: POST /login"))
+	ask := func(typed string) string {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+g.At["debug"]+"/console/api/explain", strings.NewReader(`{"explain": `+typed+`}`))
+		require.NoError(t, err)
+		request.Header.Set("Content-Type", "application/json")
+		request.Header.Set("X-Throttle-Console", "1")
+		response, err := http.DefaultClient.Do(request)
+		require.NoError(t, err)
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		return string(text)
+	}
+	assert.Contains(t, ask(`{"request": "POST /login", "from": "203.0.113.7", "headers": "X-A: b\r\nX-C: d\n"}`),
+		`{"text":"allowed: web.login.remote_address has the least left: 50 units\n`)
+	assert.Contains(t, ask(`{"request": "POST login"}`), "target: login: expected a path")
+	assert.Contains(t, ask(`{"request": "GET /", "headers": "X-A"}`), "header field X-A: expected NAME: VALUE")
+}
+
 // The command ends with a status other than 0 and a text that says what would be right.
 func TestExplainRefusesWhatItDoesNotUnderstand(t *testing.T) {
 	t.Parallel()
@@ -110,7 +133,7 @@ func TestExplainRefusesWhatItDoesNotUnderstand(t *testing.T) {
 		"no request":          {routes, nil, "the last argument is the request, such as 'POST /login', and"},
 		"no path":             {routes, []string{"POST login"}, "target: login: expected a path"},
 		"a line feed":         {routes, []string{"GET /", "-H", "X-A: a\nX-B: b"}, "headers: X-A: a value must not hold line feeds"},
-		"no header":           {routes, []string{"GET /", "-H", "X-A"}, "expected 'NAME: VALUE'"},
+		"no header":           {routes, []string{"GET /", "-H", "X-A"}, "header field X-A: expected NAME: VALUE"},
 		"no address":          {routes, []string{"GET /", "--from", "here"}, "from: here: expected an address"},
 		"an option":           {routes, []string{"GET /", "--form", "here"}, "flag provided but not defined"},
 		"a bad file":          {"domain: web\ndescriptors: [{kay: a}]\n", []string{"GET /"}, "limits.yaml:2:16: unknown key \"kay\""},

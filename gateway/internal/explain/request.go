@@ -62,6 +62,23 @@ func Parse(text []byte) (q Request, err error) {
 	return q, nil
 }
 
+// Typed is a request of HTTP as a person types it: "POST /login?x=1", where it comes from, and header fields such as "X-Api-Key: k".
+func Typed(line, from string, headers []string) (Request, error) {
+	h := &HTTP{From: from, Headers: map[string]Values{}}
+	var found bool
+	if h.Method, h.Target, found = strings.Cut(strings.TrimSpace(line), " "); !found {
+		h.Method, h.Target = "", h.Method
+	}
+	for _, text := range headers {
+		name, value, found := strings.Cut(text, ":")
+		if !found {
+			return Request{}, fmt.Errorf("header field %s: expected NAME: VALUE", shown(text))
+		}
+		h.Headers[name] = append(h.Headers[name], strings.Trim(value, " \t"))
+	}
+	return Request{HTTP: h}, nil
+}
+
 // localhost is where a request comes from that does not say so.
 const localhost = "127.0.0.1"
 
