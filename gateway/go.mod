@@ -20,6 +20,7 @@ require (
 	golang.org/x/net v0.60.0
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260928230214-8a89bd6388cc
 	google.golang.org/protobuf v1.36.12
+	pgregory.net/rapid v1.3.0
 	redis-throttle/gateway/console v0.0.0
 	redis-throttle/ratelimit v0.0.0
 	redis-throttle/ratelimit/guard v0.0.0
@@ -50,7 +51,6 @@ require (
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/text v0.42.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20260928230214-8a89bd6388cc // indirect
-	pgregory.net/rapid v1.3.0 // indirect
 )
 
 require (

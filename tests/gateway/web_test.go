@@ -531,3 +531,42 @@ func TestEnvoyLimitsWhateverItPassesOn(t *testing.T) {
 		assert.Equal(t, "404 404 429", asks(key)+" "+asks(key)+" "+asks(key), what)
 	}
 }
+
+// A list of networks is let through, another is shut out, and a third has one limit together; all others have their own.
+func TestNetworksHaveRules(t *testing.T) {
+	t.Parallel()
+	g := start(t, server.Start(t).Addr(), `
+domain: web
+trusted_proxies: [127.0.0.1/32]
+routes:
+  - match: /
+    descriptors: [[{key: remote_address, value: "{client}"}]]
+descriptors:
+  - {key: remote_address, value: 10.0.0.0/8, rate_limit: {unlimited: true}}
+  - {key: remote_address, value: 10.66.0.0/16, limits: [FIXED 0/d]}
+  - {key: remote_address, value: "2001:db8::/32", share_threshold: true, limits: [FIXED 2/y]}
+  - {key: remote_address, limits: [FIXED 1/y]}
+`)
+	from := func(address string) int {
+		response, _ := g.get("/check/", http.Header{"X-Forwarded-For": {address}})
+		return response.StatusCode
+	}
+	for _, tc := range []struct {
+		address  string
+		statuses []int
+	}{
+		{"10.1.2.3", []int{200, 200, 200}},
+		{"10.66.2.3", []int{429, 429}},
+		{"2001:db8:1::1", []int{200}},
+		{"2001:db8:2::1", []int{200, 429}},
+		{"2001:db8:1::1", []int{429}},
+		{"203.0.113.7", []int{200, 429}},
+		{"203.0.113.8", []int{200}},
+	} {
+		for _, status := range tc.statuses {
+			assert.Equal(t, status, from(tc.address), tc.address)
+		}
+	}
+	assert.Equal(t, "OK -", g.asks(ask("web", 0, "remote_address=10.9.9.9")))
+	assert.Equal(t, "OVER 0!", g.asks(ask("web", 0, "remote_address=10.66.9.9")))
+}

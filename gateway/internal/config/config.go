@@ -75,11 +75,13 @@ type Domain struct {
 // node is a descriptor of the file.
 type node struct {
 	children  map[string]*node
+	networks  networks
 	wildcards []*node
 	rule      *Rule
 	key       string   // key, or key_value
 	parts     []string // of a wildcard, split at each *
-	// share says that all values that a wildcard matches have one state.
+	inNetwork bool     // the value is a network
+	// share says that all values that a wildcard or a network matches have one state.
 	share, valueToMetric bool
 }
 
@@ -348,12 +350,13 @@ func (r *reader) descriptors(d *Domain, parent *node, path string, list *yaml.No
 			return
 		}
 		before := len(r.errs)
-		key := r.text(f["key"])
-		if key == "" {
+		name, value := r.text(f["key"]), r.text(f["value"])
+		if name == "" {
 			r.fail(cmp.Or(f["key"], n), "a descriptor needs a key")
 			return
 		}
-		if value := r.text(f["value"]); value != "" {
+		key := name
+		if value != "" {
 			key += "_" + value
 		}
 		here := path + "." + key
@@ -363,11 +366,17 @@ func (r *reader) descriptors(d *Domain, parent *node, path string, list *yaml.No
 		}
 		child := newNode(key)
 		child.valueToMetric, child.share = r.boolean(f["value_to_metric"]), r.boolean(f["share_threshold"])
-		if strings.Contains(key, "*") {
+		if prefix, ok := networkOf(value); ok && strings.Contains(value, "/") {
+			child.inNetwork = true
+			if same := parent.networks.add(network{name, prefix}, child); same != nil {
+				r.fail(f["value"], "the descriptor %q is there twice: %q is the same network", here, same.key)
+				return
+			}
+		} else if strings.Contains(key, "*") {
 			child.parts = strings.Split(key, "*")
 			parent.wildcards = append(parent.wildcards, child)
 		} else if child.share {
-			r.fail(f["share_threshold"], "share_threshold is for values with a *, and that of %q has none", here)
+			r.fail(f["share_threshold"], "share_threshold is for values with a * and for networks, and that of %q is neither", here)
 		}
 		rule := &Rule{
 			path: here, Shadow: r.boolean(f["shadow_mode"]), Quota: r.boolean(f["quota_mode"]), detailed: r.boolean(f["detailed_metric"]),

@@ -89,7 +89,7 @@ func TestMistakesAreToldWithTheirPlace(t *testing.T) {
 		"domain: d\ndescriptors:\n- key: a\n  rate_limit: {unit: day, requests_per_unit: -1}\n":                                `0.yaml:4:46: "-1": expected an integer from 0 to 4294967295`,
 		"domain: d\ndescriptors:\n- key: a\n  rate_limit: {unit: day, unlimited: true}\n":                                      "0.yaml:4:22: unlimited goes with neither a unit nor limits",
 		"domain: d\ndescriptors:\n- key: a\n  rate_limit: {unit: day, requests_per_unit: 1, name: n, replaces: [{name: n}]}\n": `0.yaml:4:15: a limit cannot replace itself: "n"`,
-		"domain: d\ndescriptors:\n- key: a\n  share_threshold: true\n":                                                         `0.yaml:4:20: share_threshold is for values with a *, and that of "d.a" has none`,
+		"domain: d\ndescriptors:\n- key: a\n  share_threshold: true\n":                                                         `0.yaml:4:20: share_threshold is for values with a * and for networks, and that of "d.a" is neither`,
 		"domain: d\ndescriptors:\n- key: a\n  limits: [RATE 5/s, RATE 5/fortnight]\n":                                          "0.yaml:4:22: syntax error near '5/fortnight': RATE takes count/period, such as 5/s, 100/30m or 10/1.5h; units are ms, s, m, h and d",
 		"domain: d\ndescriptors:\n- key: a\n  limits: [RATE 5/s TAKE 2]\n":                                                     "0.yaml:4:12: TAKE: hits_addend of the request says how many units it takes, or cost of a route",
 		"domain: d\ndescriptors:\n- key: a\n  limits: []\n":                                                                    "0.yaml:4:11: limits needs at least one limit, such as RATE 5/s BURST 10",

@@ -24,7 +24,8 @@ type Match struct {
 	Open bool
 }
 
-// Match finds the rule of a descriptor: at each level that of its value, then that of a wildcard, then that of its key alone.
+// Match finds the rule of a descriptor: at each level that of its value, then that of the smallest network that
+// holds it, then that of a wildcard, then that of its key alone.
 // The descriptor needs as many entries as there are levels. Rule is nil if there is none.
 func (d *Domain) Match(entries []Entry) Match {
 	var buffer [8]*node
@@ -61,6 +62,9 @@ func (n *node) next(e *Entry) *node {
 	var buffer [128]byte
 	whole := append(append(append(buffer[:0], e.Key...), '_'), e.Value...)
 	if child := n.children[string(whole)]; child != nil {
+		return child
+	}
+	if child := n.networks.smallest(e); child != nil {
 		return child
 	}
 	if len(n.wildcards) > 0 {
@@ -136,7 +140,7 @@ func (d *Domain) key(entries []Entry, way []*node) (key, tag string) {
 	return string(b), tag
 }
 
-// shared is the value of an entry, or the wildcard that all values have one state of.
+// shared is the value of an entry, or the wildcard or network that all values have one state of.
 func (n *node) shared(e *Entry) string {
 	if n.share {
 		return strings.TrimPrefix(n.key, e.Key+"_")

@@ -22,9 +22,9 @@ type Trace struct {
 // Level is what an entry has led to.
 type Level struct {
 	Matched string `json:"matched"` // KEY, or KEY_VALUE as the file has it
-	// By says what matched: value, wildcard or key.
+	// By says what matched: value, network, wildcard or key.
 	By string `json:"by"`
-	// Instead are what the entry fits as well, and what comes later: a wildcard, or the key alone.
+	// Instead are what the entry fits as well, and what comes later: a larger network, a wildcard, or the key alone.
 	Instead []string `json:"instead,omitempty"`
 }
 
@@ -75,6 +75,8 @@ func (n *node) by(e *Entry) string {
 	switch {
 	case n.key == e.Key+"_"+e.Value:
 		return "value"
+	case n.inNetwork:
+		return "network"
 	case len(n.parts) > 1 && matches(n.parts, e.Key+"_"+e.Value):
 		return "wildcard"
 	}
@@ -87,6 +89,12 @@ func (n *node) fits(e *Entry) (all []*node) {
 	if child := n.children[whole]; child != nil {
 		all = append(all, child)
 	}
+	n.networks.holding(e, func(child *node) bool {
+		if child.key != whole {
+			all = append(all, child)
+		}
+		return true
+	})
 	for _, child := range n.wildcards {
 		if child.key != whole && matches(child.parts, whole) {
 			all = append(all, child)

@@ -1,0 +1,80 @@
+package config
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// networks are the nodes whose values are networks, such as 10.0.0.0/8. However many there are, an address is looked up once for each length.
+type networks struct {
+	nodes   map[network]*node
+	lengths []int // of prefixes, the longest first
+}
+
+type network struct {
+	key    string
+	prefix netip.Prefix
+}
+
+// networkOf is the network that a value of the file or of a request names: an address alone is one, too. IPv4 in IPv6 is IPv4.
+func networkOf(value string) (netip.Prefix, bool) {
+	if !strings.Contains(value, "/") {
+		addr, err := netip.ParseAddr(value)
+		if err != nil {
+			return netip.Prefix{}, false
+		}
+		addr = addr.Unmap().WithZone("")
+		return netip.PrefixFrom(addr, addr.BitLen()), true
+	}
+	prefix, err := netip.ParsePrefix(value)
+	if err != nil {
+		return netip.Prefix{}, false
+	}
+	if addr := prefix.Addr(); addr.Is4In6() && prefix.Bits() >= 96 {
+		prefix = netip.PrefixFrom(addr.Unmap(), prefix.Bits()-96)
+	}
+	return prefix.Masked(), true
+}
+
+// add makes the node that of a network, and returns the one that was, if any.
+func (all *networks) add(n network, child *node) (before *node) {
+	if before = all.nodes[n]; before != nil {
+		return before
+	}
+	if all.nodes == nil {
+		all.nodes = map[network]*node{}
+	}
+	all.nodes[n] = child
+	if at, found := slices.BinarySearchFunc(all.lengths, n.prefix.Bits(), func(a, b int) int { return cmp.Compare(b, a) }); !found {
+		all.lengths = slices.Insert(all.lengths, at, n.prefix.Bits())
+	}
+	return nil
+}
+
+// holding calls yield with the nodes whose networks hold all of the value, the smallest first, until it returns false.
+func (all *networks) holding(e *Entry, yield func(*node) bool) {
+	if all.nodes == nil {
+		return
+	}
+	value, ok := networkOf(e.Value)
+	if !ok {
+		return
+	}
+	for _, length := range all.lengths {
+		if length > value.Bits() {
+			continue
+		}
+		prefix := netip.PrefixFrom(value.Addr(), length).Masked()
+		if child := all.nodes[network{e.Key, prefix}]; child != nil && !yield(child) {
+			return
+		}
+	}
+}
+
+// smallest is the node of the smallest network that holds the value, nil if none does.
+func (all *networks) smallest(e *Entry) (found *node) {
+	all.holding(e, func(child *node) bool { found = child; return false })
+	return found
+}

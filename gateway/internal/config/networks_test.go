@@ -1,0 +1,112 @@
+package config
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"pgregory.net/rapid"
+)
+
+func TestAValueMayBeANetwork(t *testing.T) {
+	t.Parallel()
+	d := domain(t, `descriptors:
+- {key: ip, value: 10.0.0.0/8, rate_limit: {unlimited: true}}
+- {key: ip, value: 10.1.0.0/16, limits: [FIXED 1/m]}
+- {key: ip, value: 10.1.2.3, limits: [FIXED 2/m]}
+- {key: ip, value: "2001:db8::/32", share_threshold: true, limits: [FIXED 3/m]}
+- {key: ip, value: "10.*", limits: [FIXED 4/m]}
+- {key: other, value: 10.0.0.0/8, limits: [FIXED 5/m]}
+- {key: ip, limits: [FIXED 6/m]}
+- {key: a_b, value: 192.168.0.0/16, descriptors: [{key: c, limits: [FIXED 7/m]}]}
+`)
+	for _, tc := range []struct{ entries, path, key string }{
+		{"ip=10.2.0.1", "d.ip_10.0.0.0/8", "{d|ip=10.2.0.1}"},
+		{"ip=10.1.0.1", "d.ip_10.1.0.0/16", "{d|ip=10.1.0.1}"},
+		{"ip=10.1.2.3", "d.ip_10.1.2.3", "{d|ip=10.1.2.3}"},
+		{"ip=::ffff:10.1.0.1", "d.ip_10.1.0.0/16", "{d|ip=::ffff:10.1.0.1}"},
+		{"ip=10.1.0.0/24", "d.ip_10.1.0.0/16", "{d|ip=10.1.0.0/24}"}, // as Envoy's masked_remote_address says it
+		{"ip=10.0.0.0/8", "d.ip_10.0.0.0/8", "{d|ip=10.0.0.0/8}"},
+		{"ip=10.0.0.0/7", "d.ip_10.*", "{d|ip=10.0.0.0/7}"}, // holds more than the rule's network
+		{"ip=2001:db8:1::1", "d.ip_2001:db8::/32", "{d|ip=2001:db8::/32}"},
+		{"ip=2001:db8:2::/64", "d.ip_2001:db8::/32", "{d|ip=2001:db8::/32}"},
+		{"ip=2001:db8:2::1%eth0", "d.ip_2001:db8::/32", "{d|ip=2001:db8::/32}"},
+		{"ip=2001:db9::1", "d.ip", "{d|ip=2001:db9::1}"},
+		{"ip=10.x", "d.ip_10.*", "{d|ip=10.x}"},
+		{"ip=11.0.0.1", "d.ip", "{d|ip=11.0.0.1}"},
+		{"ip=10.0.0.1:80", "d.ip_10.*", "{d|ip=10.0.0.1:80}"},
+		{"other=10.0.0.1", "d.other_10.0.0.0/8", "{d|other=10.0.0.1}"},
+		{"other=11.0.0.1", "", ""},
+		{"a_b=192.168.7.7 c=1", "d.a_b_192.168.0.0/16.c", "{d|a_b=192.168.7.7}|c=1"},
+		{"a=b_192.168.7.7 c=1", "", ""},
+	} {
+		m := d.Match(entries(tc.entries))
+		if tc.path == "" {
+			assert.Nil(t, m.Rule, tc.entries)
+			continue
+		}
+		if assert.NotNil(t, m.Rule, tc.entries) {
+			assert.Equal(t, tc.path, m.Rule.path, tc.entries)
+			assert.Equal(t, tc.key, m.Key, tc.entries)
+		}
+	}
+	trace := d.Trace(entries("ip=10.1.0.1"))
+	assert.Equal(t, []Level{{Matched: "ip_10.1.0.0/16", By: "network", Instead: []string{"ip_10.0.0.0/8", "ip_10.*", "ip"}}}, trace.Levels)
+}
+
+func TestANetworkIsThereOnce(t *testing.T) {
+	t.Parallel()
+	for _, same := range []string{"10.0.0.0/8", "10.1.2.3/8", "::ffff:10.0.0.0/104"} {
+		_, err := load(t, false, "domain: d\ndescriptors:\n- {key: ip, value: 10.0.0.0/8}\n- {key: ip, value: \""+same+"\"}\n")
+		assert.ErrorContains(t, err, "is there twice", same)
+	}
+}
+
+// The rule of an address is that of the smallest network that holds it, as whoever looks at all of them finds.
+func TestTheSmallestNetworkCounts(t *testing.T) {
+	t.Parallel()
+	addresses := rapid.Custom(func(t *rapid.T) netip.Addr {
+		if rapid.Bool().Draw(t, "IPv6") {
+			return netip.AddrFrom16([16]byte{0: 0x20, 1: rapid.Byte().Draw(t, "high") & 3, 15: rapid.Byte().Draw(t, "low") & 7})
+		}
+		return netip.AddrFrom4([4]byte{10, rapid.Byte().Draw(t, "high") & 3, 0, rapid.Byte().Draw(t, "low") & 7})
+	})
+	prefixes := rapid.Custom(func(t *rapid.T) netip.Prefix {
+		addr := addresses.Draw(t, "address")
+		return netip.PrefixFrom(addr, rapid.IntRange(0, addr.BitLen()).Draw(t, "bits")).Masked()
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		all := rapid.SliceOfNDistinct(prefixes, 1, 12, rapid.ID[netip.Prefix]).Draw(t, "networks")
+		var n networks
+		for _, prefix := range all {
+			n.add(network{"ip", prefix}, newNode(prefix.String()))
+		}
+		addr := addresses.Draw(t, "asked")
+		want := ""
+		bits := -1
+		for _, prefix := range all {
+			if prefix.Contains(addr) && prefix.Bits() > bits {
+				want, bits = prefix.String(), prefix.Bits()
+			}
+		}
+		got := ""
+		if found := n.smallest(&Entry{"ip", addr.String()}); found != nil {
+			got = found.key
+		}
+		assert.Equal(t, want, got, "%s of %v", addr, all)
+	})
+}
+
+// Ten thousand networks cost a request no more than their different lengths.
+func BenchmarkNetworks(b *testing.B) {
+	var n networks
+	for i := range 10_000 {
+		n.add(network{"ip", netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i / 256), byte(i), 0}), 24)}, newNode("x"))
+	}
+	e := &Entry{"ip", "10.3.7.9"}
+	for b.Loop() {
+		if n.smallest(e) == nil {
+			b.Fatal("none")
+		}
+	}
+}
