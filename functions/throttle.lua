@@ -3571,6 +3571,7 @@ local FUNCTIONS = {
   { 'cl_version', READS, answer = VERSION },
   { 'cl_wait', READS, answer = { err = 'ERR CL.WAIT needs the module: a function cannot make its caller wait' } },
   { 'cl_top', READS, answer = { err = 'ERR CL.TOP needs the module' } },
+  { 'cl_denied', READS, answer = { err = 'ERR CL.DENIED needs the module' } },
 }
 
 local function run_function(f, keys, args) return f.answer or run(f[3], keys, args) end

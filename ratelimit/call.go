@@ -98,10 +98,13 @@ const (
 	// VerbThrottle is VerbLimit for a single Rate by CL.THROTTLE, which redis-cell and others have, too. Times are in whole
 	// seconds, and Result.NextAfter is 0. Rate(30, time.Minute).Burst(16) is what they call a max_burst of 15.
 	VerbThrottle
+	// VerbDenied tells the server of Cost calls on a key that were denied without it, so that its CL.TOP counts them (CL.DENIED). Packages
+	// cached and batched do so by themselves. Result.Granted is how many were counted: Cost, or 0 while CL.TOP is off. It needs the module.
+	VerbDenied
 	numVerbs
 )
 
-var verbs = [numVerbs]string{"limit", "peek", "refund", "wait", "ban", "lease", "renew", "release", "settle", "reset", "throttle"}
+var verbs = [numVerbs]string{"limit", "peek", "refund", "wait", "ban", "lease", "renew", "release", "settle", "reset", "throttle", "denied"}
 
 // String is the word for v, such as "limit".
 func (v Verb) String() string {

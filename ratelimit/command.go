@@ -25,7 +25,7 @@ type command struct {
 }
 
 // names are the commands of the verbs, on one key.
-var names = [numVerbs]string{"CL.LIMIT", "CL.PEEK", "CL.REFUND", "CL.WAIT", "CL.BAN", "CL.LEASE", "CL.RENEW", "CL.RELEASE", "CL.SETTLE", "DEL", "CL.THROTTLE"}
+var names = [numVerbs]string{"CL.LIMIT", "CL.PEEK", "CL.REFUND", "CL.WAIT", "CL.BAN", "CL.LEASE", "CL.RENEW", "CL.RELEASE", "CL.SETTLE", "DEL", "CL.THROTTLE", "CL.DENIED"}
 
 // boxed are the names as arguments, which would otherwise be allocated with each call.
 var boxed = func() (all [numVerbs]any) {
@@ -48,7 +48,7 @@ func (c *Call) command() (command, error) {
 	if err := c.check(several); err != nil {
 		return cmd, err
 	}
-	cmd.charges = c.Verb == VerbLimit || c.Verb == VerbRefund || c.Verb == VerbWait || c.Verb == VerbThrottle
+	cmd.charges = c.Verb == VerbLimit || c.Verb == VerbRefund || c.Verb == VerbWait || c.Verb == VerbThrottle || c.Verb == VerbDenied
 	if several {
 		return cmd, c.writeSeveral(&cmd)
 	}
@@ -74,6 +74,9 @@ func (c *Call) command() (command, error) {
 		return cmd, nil
 	case VerbReset:
 		cmd.args = args
+		return cmd, nil
+	case VerbDenied:
+		cmd.args = append(args, c.units())
 		return cmd, nil
 	default:
 		args = c.writeLimits(args, key.Limits)

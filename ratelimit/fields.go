@@ -57,6 +57,7 @@ var takes = [numVerbs]fields{
 	VerbSettle:   slots | fieldLimits | fieldFailed | fieldEach, // Slots and TTL may stay as they were when the leases were taken
 	VerbReset:    0,
 	VerbThrottle: units,
+	VerbDenied:   fieldCost,
 }
 
 // set are the fields of c that are not zero, without those of its keys.

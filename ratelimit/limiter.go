@@ -308,7 +308,9 @@ func (c *Call) answer(cmd *command, reply any, err error) (result Result, _ erro
 
 // send sends cmd to where its key is, as what the server there has.
 func (r *remote) send(ctx context.Context, cmd *command) (any, error) {
-	return r.doors.Send(ctx, &doors.Command{Args: cmd.args, Key: int(cmd.key), Charges: cmd.charges, Plain: cmd.name == names[VerbReset]})
+	return r.doors.Send(ctx, &doors.Command{
+		Args: cmd.args, Key: int(cmd.key), Charges: cmd.charges, Plain: cmd.name == names[VerbReset], ModuleOnly: cmd.name == names[VerbDenied],
+	})
 }
 
 func newCmd(ctx context.Context, cmd *command) *redis.Cmd {
@@ -324,7 +326,7 @@ func explain(name string, err error) error {
 	}
 	var nothing *doors.NothingError
 	switch {
-	case doors.IsMissing(err) && doors.Lacks(err) == "", errors.As(err, &nothing):
+	case doors.IsMissing(err) && doors.Lacks(err) == "", errors.As(err, &nothing), errors.Is(err, doors.ErrWithoutModule):
 		return fmt.Errorf("ratelimit: %s: %w: %w", name, ErrNoModule, serverError(keyless(err.Error())))
 	case redis.HasErrorPrefix(err, "syntax error near '"+compact+"'"), redis.HasErrorPrefix(err, "syntax error near 'EACH'"):
 		return fmt.Errorf("ratelimit: %s: %w: %w", name, ErrNoModule, err)

@@ -113,6 +113,8 @@ func (c *Call) result(name string, reply any) (r Result, err error) {
 		var ms int64
 		ms, err = parseInteger(reply)
 		r.Lasts = times(ms, time.Millisecond)
+	case VerbDenied:
+		r.Granted, err = parseInteger(reply)
 	case VerbRelease, VerbReset:
 		r.Granted, err = parseInteger(reply)
 		r.Granted = -r.Granted

@@ -22,9 +22,9 @@ type naiveTable struct {
 	halvedNs int64
 }
 
-// hit counts a hit. Any of the keys with the lowest count may go: it is the one that is
-// missing from listed, the table's list after the same hit.
-func (m *naiveTable) hit(t require.TestingT, db int, name string, listed []Key) {
+// add counts hits. Any of the keys with the lowest count may go: it is the one that is
+// missing from listed, the table's list after the same hits.
+func (m *naiveTable) add(t require.TestingT, db int, name string, hits uint64, listed []Key) {
 	same := func(k Key) bool { return k.DB == db && string(k.Name) == name }
 	i := slices.IndexFunc(m.keys, same)
 	switch {
@@ -41,7 +41,7 @@ func (m *naiveTable) hit(t require.TestingT, db int, name string, listed []Key) 
 		require.Equal(t, lowest, m.keys[i].Count, "the key that went is not one of the lowest")
 		m.keys[i] = Key{DB: db, Name: []byte(name), Count: lowest, Error: lowest}
 	}
-	m.keys[i].Count++
+	m.keys[i].Count += hits
 }
 
 // setClock halves all counts for each minute that has passed. A clock that is set back begins a new one.
@@ -73,9 +73,13 @@ func TestEveryHitDoesWhatTheNaiveTableDoes(t *testing.T) {
 			}
 			// The square makes small numbers common, so that counts differ.
 			db, name := random.IntN(2), fmt.Sprint(random.IntN(keys)*random.IntN(keys)/keys)
-			table.Hit(db, []byte(name), now)
+			hits := uint64(1)
+			if random.IntN(4) == 0 {
+				hits += uint64(random.IntN(1 + random.IntN(20)))
+			}
+			table.Add(db, []byte(name), hits, now)
 			listed := table.Top([]Key{}, room, now)
-			model.hit(t, db, name, listed)
+			model.add(t, db, name, hits, listed)
 
 			slices.SortFunc(model.keys, compare)
 			require.Equal(t, model.keys, listed)

@@ -91,9 +91,12 @@ func (t *Table) Resize(n int) {
 // Len is the number of entries the table has room for.
 func (t *Table) Len() int { return len(t.entries) }
 
-// Hit counts one hit of key in database db at nowNs. It does not allocate when the key is in
+// Hit counts one hit of key in database db at nowNs.
+func (t *Table) Hit(db int, key []byte, nowNs int64) { t.Add(db, key, 1, nowNs) }
+
+// Add counts n hits, at least one, of key in database db at nowNs. It does not allocate when the key is in
 // the table. Keys that come and go make the map grow once, to at most twice its size.
-func (t *Table) Hit(db int, key []byte, nowNs int64) {
+func (t *Table) Add(db int, key []byte, n uint64, nowNs int64) {
 	if len(t.entries) == 0 {
 		return
 	}
@@ -108,29 +111,35 @@ func (t *Table) Hit(db int, key []byte, nowNs int64) {
 		e.hash, e.err, e.db = hash, t.runs[t.order[0].run].count, int32(db)
 		e.len = int32(copy(t.names[i][:], key))
 	}
-	t.countOne(t.entries[i].place)
+	t.raise(t.entries[i].place, n)
 }
 
-// countOne adds a hit to the entry at a place: the entry becomes the last of its run, and from there
-// joins the next run or begins one.
-func (t *Table) countOne(at int32) {
-	own := t.order[at].run
-	last := t.runs[own].last
-	t.swap(at, last)
-	count := t.runs[own].count + 1
-	alone := last == 0 || t.order[last-1].run != own
-	if next := last + 1; int(next) < len(t.order) && t.runs[t.order[next].run].count == count {
-		t.order[last].run = t.order[next].run
-		if alone {
-			t.unused = append(t.unused, own)
+// raise adds n hits to the entry at a place: the entry becomes the last of its run, and from there joins the next run or begins
+// one. It passes run after run on the way to its count.
+func (t *Table) raise(at int32, n uint64) {
+	count := t.runs[t.order[at].run].count + n
+	for joined := true; joined; {
+		own := t.order[at].run
+		last := t.runs[own].last
+		t.swap(at, last)
+		alone := last == 0 || t.order[last-1].run != own
+		next := last + 1
+		if joined = int(next) < len(t.order) && t.runs[t.order[next].run].count <= count; joined {
+			to := t.order[next].run
+			t.order[last].run = to
+			joined = t.runs[to].count < count
+			if alone {
+				t.unused = append(t.unused, own)
+			}
+		} else if alone {
+			t.runs[own].count = count
+		} else {
+			t.order[last].run = t.newRun(count, last)
 		}
-	} else if alone {
-		t.runs[own].count = count
-	} else {
-		t.order[last].run = t.newRun(count, last)
-	}
-	if !alone {
-		t.runs[own].last--
+		if !alone {
+			t.runs[own].last--
+		}
+		at = last
 	}
 }
 

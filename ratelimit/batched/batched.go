@@ -18,6 +18,7 @@ import (
 	"redis-throttle/ratelimit/charge"
 	"redis-throttle/ratelimit/internal/about"
 	"redis-throttle/ratelimit/internal/denials"
+	"redis-throttle/ratelimit/internal/reports"
 	"redis-throttle/ratelimit/internal/taken"
 )
 
@@ -103,6 +104,7 @@ type Batched struct {
 	b       Options
 	reserve int64 // that Processes asks to spare
 	denials *denials.Denials
+	reports *reports.Reports
 
 	mu     sync.Mutex
 	pots   map[denials.ID]*pot
@@ -130,8 +132,9 @@ func New(next ratelimit.Decider, b Options) *Batched {
 	if b.Processes <= reserve/b.Units {
 		reserve = max(b.Processes, 0) * b.Units
 	}
+	behind := ratelimit.With(next)
 	batched := &Batched{
-		next: ratelimit.With(next), b: b, reserve: reserve, denials: denials.New(b.Keys, b.DenialAge), pots: make(map[denials.ID]*pot),
+		next: behind, reports: reports.New(behind), b: b, reserve: reserve, denials: denials.New(b.Keys, b.DenialAge), pots: make(map[denials.ID]*pot),
 	}
 	batched.given = sync.NewCond(&batched.mu)
 	return batched
@@ -174,7 +177,7 @@ func (b *Batched) direct(ctx context.Context, call ratelimit.Call) (ratelimit.Re
 		call.Keys = keys
 	}
 	result, err := b.next.Decide(ctx, call)
-	if !spares(call.Verb) {
+	if !spares(call.Verb) && call.Verb != ratelimit.VerbDenied {
 		for i := range call.Keys {
 			b.Forget(call.Keys[i].Name)
 		}
@@ -233,6 +236,7 @@ func (b *Batched) Decide(ctx context.Context, call ratelimit.Call) (ratelimit.Re
 	}
 	result, w, err := b.try(ctx, idOf(&call.Keys[0]), &call)
 	if w == nil {
+		b.count(&result)
 		return result, err
 	}
 	select {
@@ -250,7 +254,15 @@ func (b *Batched) Decide(ctx context.Context, call ratelimit.Call) (ratelimit.Re
 	if w.direct {
 		return b.direct(ctx, call)
 	}
+	b.count(&w.result)
 	return w.result, w.err
+}
+
+// count counts a denial that another call has brought.
+func (b *Batched) count(r *ratelimit.Result) {
+	if r.Limited && r.By == "cache" {
+		b.reports.Count(r.Key, time.Now())
+	}
 }
 
 // batches says whether units of a batch serve for a call.

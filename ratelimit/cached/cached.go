@@ -11,6 +11,7 @@ import (
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/charge"
 	"redis-throttle/ratelimit/internal/denials"
+	"redis-throttle/ratelimit/internal/reports"
 )
 
 // Options configure New. The zero Options are a good default.
@@ -33,13 +34,14 @@ type Options struct {
 //
 // A refund, a ban, a settlement and a reset that pass through make it forget their keys. Of those in other processes it learns
 // nothing until MaxAge is over: it may be too strict for that long. A raised limit is a different limit and has no denials. The
-// server does not count denials that Cached answers, so INFO and CL.TOP show fewer.
+// server is told of denials that Cached answers for its CL.TOP, in the background; its INFO does not count them.
 //
 // In a remembered Result RetryAfter, ResetAfter and NextAfter are counted down, by a clock that
 // is never set. Remaining is what it was; units that have come since are not in it.
 type Cached struct {
 	next    ratelimit.Decider
 	denials *denials.Denials
+	reports *reports.Reports
 }
 
 // New returns a Cached before next. It panics if next is nil.
@@ -50,7 +52,8 @@ func New(next ratelimit.Decider, o Options) *Cached {
 	if o.MaxAge <= 0 {
 		o.MaxAge = 10 * time.Second
 	}
-	return &Cached{next: ratelimit.With(next), denials: denials.New(o.Denials, o.MaxAge)}
+	behind := ratelimit.With(next)
+	return &Cached{next: behind, denials: denials.New(o.Denials, o.MaxAge), reports: reports.New(behind)}
 }
 
 // Decide answers a call whose denial is remembered, and hands on any other. By of its Result says
@@ -68,6 +71,7 @@ func (c *Cached) Decide(ctx context.Context, call ratelimit.Call) (ratelimit.Res
 	asked := time.Now()
 	if !c.denials.IsEmpty() { // to hash a call takes longer than to look its denial up
 		if result, ok := c.denials.Recall(denials.IDOf(&call), call.Keys, asked); ok {
+			c.reports.Count(result.Key, asked)
 			return result, nil
 		}
 	}

@@ -48,6 +48,9 @@ type decider struct {
 }
 
 func (o *decider) Decide(ctx context.Context, call ratelimit.Call) (ratelimit.Result, error) {
+	if call.Verb == ratelimit.VerbDenied { // which decides nothing; whoever denied those calls was observed
+		return o.next.Decide(ctx, call)
+	}
 	began := time.Now()
 	result, err := o.next.Decide(ctx, call)
 	d := Decision{Call: call, Result: result, Err: err, Duration: time.Since(began)}

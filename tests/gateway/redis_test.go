@@ -6,10 +6,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/kit"
 	"redis-throttle/tests/server"
 	"redis-throttle/tests/topology"
 )
@@ -146,4 +148,19 @@ func TestSentinelsAreReachedByTLS(t *testing.T) {
 	master.Kill()
 	await(t, "the replica is asked", func() bool { return g.asks(ask("shop", 0, "user=1")) == "OVER 0!" })
 	assert.Positive(t, calls(replica))
+}
+
+// CL.TOP counts every denied request, though the gateway remembers denials and the server sees one.
+func TestCLTopCountsEveryDeniedRequest(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t, server.ModuleArgs("top", "100"))
+	g := start(t, s.Addr(), basic)
+	for range 302 {
+		g.asks(ask("shop", 0, "path=/slow"))
+	}
+	key := s.MustDo("CL.TOP").Elems[0].Elems[1].Text
+	require.Eventually(t, func() bool { return kit.LimitedOf(s, key) == 300 }, patience, 10*time.Millisecond, "%v", s.MustDo("CL.TOP"))
+	calls, err := strconv.Atoi(s.Info("throttle")["throttle_calls"])
+	require.NoError(t, err)
+	assert.Less(t, calls, 100)
 }

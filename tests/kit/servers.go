@@ -150,3 +150,13 @@ func StartConfigurable(t *testing.T, opts ...server.Option) *server.Server {
 func TopOf(s *server.Server) string {
 	return Pairs(s.MustDo("CONFIG", "GET", "throttle.*"))["throttle.top"].Text
 }
+
+// LimitedOf is how often CL.TOP says that a key was limited.
+func LimitedOf(s *server.Server, key string) int64 {
+	for _, row := range s.MustDo("CL.TOP", "100000").Elems {
+		if fields := Pairs(row); fields["key"].Text == key {
+			return fields["limited"].Int
+		}
+	}
+	return 0
+}

@@ -29,6 +29,7 @@ var nestedCommands = []struct {
 	{"CL.REFUND %s RATE 1/1d BURST 100 COST 10", 0},
 	{"CL.WAIT %s RATE 1/1d BURST 100 COST 10 TIMEOUT 0", 10},
 	{"CL.TOP", 0},
+	{"CL.DENIED %s 3", 0},
 	{"CL.MLIMIT 2 %s third RATE 1/1d BURST 100 COST 10", 10},
 	{"CL.MLIMIT 2 %s third RATE 1/1d BURST 100 COST 10 EACH", 10},
 	{"CL.MLIMIT 2 third %s RATE 1/1d BURST 100 ANY", 0}, // of the third

@@ -105,6 +105,7 @@ func TestServerKnowsTheKeysOfEveryCommand(t *testing.T) {
 		"cl.peek":     {-2, one, []string{"RO", "access"}},
 		"cl.ban":      {3, one, []string{"RW", "access", "update"}},
 		"cl.top":      {-1, "", nil},
+		"cl.denied":   {3, one, []string{"RW", "access", "update"}},
 		"cl.mlimit":   {-3, counted, []string{"RW", "access", "update"}},
 	} {
 		info := s.MustDo("COMMAND", "INFO", name).Elems[0].Elems

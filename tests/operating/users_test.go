@@ -18,7 +18,7 @@ import (
 var callsOfUsers = map[string]string{
 	"cl.limit": "CL.LIMIT rl:1 RATE 5/s", "cl.mlimit": "CL.MLIMIT 2 rl:2 rl:3 RATE 5/s", "cl.throttle": "CL.THROTTLE rl:4 5 5 1", "cl.peek": "CL.PEEK rl:1 RATE 5/s",
 	"cl.wait": "CL.WAIT rl:5 RATE 5/s TIMEOUT 1s", "cl.refund": "CL.REFUND rl:1 RATE 5/s", "cl.ban": "CL.BAN rl:6 1s", "cl.lease": "CL.LEASE rl:7 SLOTS 1 TTL 1m ID a",
-	"cl.renew": "CL.RENEW rl:7 ID a TTL 1m", "cl.release": "CL.RELEASE rl:7 ID a", "cl.leases": "CL.LEASES rl:7", "cl.inspect": "CL.INSPECT rl:7", "cl.top": "CL.TOP",
+	"cl.renew": "CL.RENEW rl:7 ID a TTL 1m", "cl.release": "CL.RELEASE rl:7 ID a", "cl.leases": "CL.LEASES rl:7", "cl.inspect": "CL.INSPECT rl:7", "cl.top": "CL.TOP", "cl.denied": "CL.DENIED rl:1 3",
 	"del": "DEL rl:8",
 }
 

@@ -19,6 +19,7 @@ import (
 // Calls of every command, on each of the keys below. CL.PROBE and CL.PROBEMEMBERS are the test build's.
 var callsOverMaxmemory = map[string][]string{
 	"cl.ban":     {"CL.BAN %s 1h", "CL.BAN %s 0"},
+	"cl.denied":  {"CL.DENIED %s 3"},
 	"cl.lease":   {"CL.LEASE %s SLOTS 5 TTL 1d ID a", "CL.LEASE %s SLOTS 5 TTL 1d ID new"},
 	"cl.inspect": {"CL.INSPECT %s"},
 	"cl.leases":  {"CL.LEASES %s"},

@@ -65,6 +65,7 @@ func TestWhatCommandDocsShowsOfTheArguments(t *testing.T) {
 		command.Release: "key ID id ...",
 		command.Leases:  "key [COUNT n]",
 		command.Top:     "[count] [SHADOW]",
+		command.Denied:  "key count",
 	} {
 		assert.Equal(t, want, usage(cmd.Args), cmd.Name)
 	}

@@ -99,7 +99,12 @@ type Command struct {
 	Key     int  // the place of the first key in Args
 	Charges bool // the command must not be sent again when its reply got lost
 	Plain   bool // every server has the command, with the module or without
+	// ModuleOnly says that nothing but the module has the command, and not every version of it: a server that lacks it may well have the others.
+	ModuleOnly bool
 }
+
+// ErrWithoutModule is the error of a command that only the module has, for a server without it. Nothing was sent.
+var ErrWithoutModule = errors.New("the server is sent functions or scripts, which lack this command")
 
 // New returns the doors of client. outage tells whether an error means that a server does not decide now.
 func New(client Sender, o Options, outage func(error) bool) *Doors {
@@ -121,6 +126,12 @@ const mostTries = 5
 // Send sends a call that does not wait, and returns the reply.
 func (d *Doors) Send(ctx context.Context, call *Command) (any, error) {
 	if call.Plain {
+		return d.process(ctx, call.Args, call.Key, call.Charges)
+	}
+	if call.ModuleOnly {
+		if d.WithoutModule(ctx, call.key()) {
+			return nil, ErrWithoutModule
+		}
 		return d.process(ctx, call.Args, call.Key, call.Charges)
 	}
 	lacking := false // the server has just said that it has no module
