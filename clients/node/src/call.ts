@@ -4,8 +4,11 @@ import { asLimits, denialsOf, integer, isSlots, type Limit, type Limits, type Sl
 import { positions } from './positions.js'
 import { type Fields, makeResult, Outcome, type Result } from './result.js'
 
-/** What a call does. The methods of a `Limiter` make calls: its `limitAll`, `limitAny` and `admit` are a `limit` of several keys. */
-export type Verb = 'limit' | 'peek' | 'refund' | 'wait' | 'ban' | 'lease' | 'renew' | 'release' | 'settle' | 'reset'
+/**
+ * What a call does. The methods of a `Limiter` make calls: its `limitAll`, `limitAny` and `admit` are a `limit` of several keys. `denied` tells
+ * the server of `cost` calls on a key that were denied without it, so that its CL.TOP counts them: `cached` and `batched` do so by themselves.
+ */
+export type Verb = 'limit' | 'peek' | 'refund' | 'wait' | 'ban' | 'lease' | 'renew' | 'release' | 'settle' | 'reset' | 'denied'
 
 /** A key of a call, with its limits, or leased: with slots. */
 export interface Key {
@@ -131,6 +134,7 @@ const takes: Record<Verb | 'mlimit', readonly (keyof CallOptions)[]> = {
   release: ['id'],
   settle: ['id', 'each'],
   reset: [],
+  denied: ['cost'],
 }
 
 const charged: { readonly [A in keyof Charged]: readonly Charged[A][] } = { limitAny: ['up_to', 'force'], admit: ['strict'] }
@@ -177,7 +181,7 @@ const charges: Record<Charge, string> = { up_to: 'UPTO', strict: 'STRICT', force
 function checkKey(call: Call, { limits, leased, slots, ttl }: Key): void {
   const grouped = call.several === true || call.verb === 'settle'
   if (limits !== undefined && (leased || slots !== undefined || ttl !== undefined)) throw new TypeError('keys: a key has limits or slots, not both; slots have a key of their own')
-  if (limits !== undefined && (leases.has(call.verb) || call.verb === 'ban' || call.verb === 'reset')) throw new TypeError(`limits: ${commandOf(call)} has none`)
+  if (limits !== undefined && (leases.has(call.verb) || call.verb === 'ban' || call.verb === 'reset' || call.verb === 'denied')) throw new TypeError(`limits: ${commandOf(call)} has none`)
   if (leased && !grouped && !leases.has(call.verb)) throw new TypeError(`leased: ${commandOf(call)} has no slots`)
   if (slots !== undefined && !(grouped && leased) && call.verb !== 'lease') throw new TypeError(`slots: ${commandOf(call)} has none`)
   // How long a lease that is released lasts says how long to go on in an outage.
@@ -186,7 +190,7 @@ function checkKey(call: Call, { limits, leased, slots, ttl }: Key): void {
 
 const commands: Record<Verb, string> = {
   limit: 'CL.LIMIT', peek: 'CL.PEEK', refund: 'CL.REFUND', wait: 'CL.WAIT', ban: 'CL.BAN',
-  lease: 'CL.LEASE', renew: 'CL.RENEW', release: 'CL.RELEASE', settle: 'CL.SETTLE', reset: 'DEL',
+  lease: 'CL.LEASE', renew: 'CL.RENEW', release: 'CL.RELEASE', settle: 'CL.SETTLE', reset: 'DEL', denied: 'CL.DENIED',
 }
 const longestWait = 36_500n * 86_400_000_000_000n // of the server
 
@@ -242,6 +246,8 @@ export function wordsOf(call: Call, prefix = ''): string[] {
   switch (call.verb) {
     case 'reset':
       return words
+    case 'denied':
+      return [...words, integer('cost', call.cost ?? 1, 1)]
     case 'ban':
       return [...words, word(wholeMilliseconds(call.ban, 'duration'))]
     case 'release':
@@ -333,6 +339,8 @@ export function readReply(call: Call, reply: unknown): Result {
   switch (call.verb) {
     case 'ban':
       return makeResult({ ...only(call), lastsMs: whole(reply) })
+    case 'denied':
+      return makeResult({ ...only(call), granted: whole(reply) })
     case 'release':
     case 'reset':
       return makeResult({ ...only(call), granted: 0 - whole(reply) })

@@ -129,6 +129,10 @@ export class Doors {
   async send(words: readonly string[], key: string, left: AbortSignal): Promise<unknown> {
     const send = (some: readonly string[]) => this.transport.send(some, key, left)
     if (this.commands === 'module' || !words[0]?.startsWith('CL.')) return await send(words)
+    if (words[0] === 'CL.DENIED') { // the library lacks it, and so does an older module, which says nothing of its other commands
+      if (!this.module(key)) throw new MistakeError('the server has no throttle.so, which CL.DENIED needs')
+      return await send(words)
+    }
     for (let moves = 0; ; moves++) {
       const all = this.#all
       const node = all ? '' : this.#nodeOf(key)

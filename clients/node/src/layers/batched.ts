@@ -6,6 +6,7 @@ import type { Limit } from '../limit.js'
 import { refuseOthers, timerMs, wholeNumber } from '../options.js'
 import { makeResult, type Result } from '../result.js'
 import { Denials } from './cached.js'
+import { Reports } from './reports.js'
 
 /** Options of `batched`. */
 export interface BatchedOptions {
@@ -121,6 +122,7 @@ export class Batched implements Decider, AsyncDisposable {
   readonly #processes: number
   readonly #keys: number
   readonly #denials: Denials
+  readonly #reports: Reports
   readonly #onError: ((error: unknown) => void) | undefined
   readonly #pots = new Map<string, Pot>()
   readonly #busy = new Set<Promise<unknown>>() // workers and refunds under way
@@ -135,6 +137,7 @@ export class Batched implements Decider, AsyncDisposable {
     this.#processes = wholeNumber(options.processes ?? 0, 'processes', 0)
     wholeNumber(this.#units * this.#processes, 'units x processes', 0)
     this.#keys = wholeNumber(options.keys ?? 10_000, 'keys', 1)
+    this.#reports = new Reports(this.#next)
     this.#denials = new Denials(this.#keys, timerMs(options.denialAge ?? '10s', 'denialAge'))
     if (options.onError !== undefined && typeof options.onError !== 'function') throw new TypeError(`onError must be a function, not a ${typeof options.onError}`)
     this.#onError = options.onError
@@ -144,7 +147,9 @@ export class Batched implements Decider, AsyncDisposable {
     const { signal } = options
     signal?.throwIfAborted()
     if (!this.#batches(call)) return await this.#direct(call, options)
-    return (await this.#try(call, signal)) ?? (await this.#direct(call, options))
+    const result = await this.#try(call, signal)
+    if (result?.limited && result.by === 'cache') this.#reports.count(result.key)
+    return result ?? (await this.#direct(call, options))
   }
 
   /** Forgets the denials of all calls on a key, such as after a refund in another process. Units of the key stay. */
@@ -213,7 +218,7 @@ export class Batched implements Decider, AsyncDisposable {
     try {
       return await this.#next.decide(call, options)
     } finally {
-      if (!asks.has(verb)) for (const { name } of call.keys) this.forget(name)
+      if (!asks.has(verb) && verb !== 'denied') for (const { name } of call.keys) this.forget(name)
     }
   }
 

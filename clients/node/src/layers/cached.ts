@@ -4,6 +4,7 @@ import { asDecider, type Decider } from '../decider.js'
 import type { Duration } from '../duration.js'
 import { refuseOthers, timerMs, wholeNumber } from '../options.js'
 import { type Denied, makeResult, type Result } from '../result.js'
+import { Reports } from './reports.js'
 
 /** Options of `cached`. */
 export interface CachedOptions {
@@ -137,10 +138,12 @@ const givesBack = new Set<Call['verb']>(['refund', 'ban', 'settle', 'reset'])
 export class Cached implements Decider {
   readonly #next: Decider
   readonly #denials: Denials
+  readonly #reports: Reports
 
   constructor(next: Decider, options: CachedOptions = {}) {
     refuseOthers('cached', options, known)
     this.#next = asDecider(next, 'next')
+    this.#reports = new Reports(this.#next)
     this.#denials = new Denials(wholeNumber(options.denials ?? 10_000, 'denials', 1), timerMs(options.maxAge ?? '10s', 'maxAge'))
   }
 
@@ -154,6 +157,7 @@ export class Cached implements Decider {
     }
     options.signal?.throwIfAborted()
     const denied = this.#denials.empty ? undefined : this.#denials.recall(identityOf(call))
+    if (denied) this.#reports.count(denied.key)
     return denied ?? (await this.#denials.ask(() => identityOf(call), call, () => this.#next.decide(call, options)))
   }
 
@@ -178,7 +182,7 @@ function rememberable(call: Call): boolean {
  *
  * A refund, a ban, a settlement and a reset that pass through make it forget their keys. Of those in other processes it learns nothing
  * until `maxAge` is over: it may be too strict for that long, never too loose. In a remembered result, whose `by` is `cache`, the times are
- * counted down; `remaining` is what it was. The server does not count denials that it is not asked about.
+ * counted down; `remaining` is what it was. The server is told of denials that it is not asked about, for its CL.TOP.
  */
 export function cached(next: Decider, options: CachedOptions = {}): Cached {
   return new Cached(next, options)

@@ -43,6 +43,7 @@ export function observed(next: Decider, ...observers: Observer[]): Decider {
   for (const observe of observers) if (typeof observe !== 'function') throw new TypeError('observed: an observer is a function')
   return {
     async decide(call: Call, options?: Leave): Promise<Result> {
+      if (call.verb === 'denied') return await next.decide(call, options) // it decides nothing; whoever denied those calls was observed
       const began = performance.now()
       let result: Result | undefined
       let error: unknown

@@ -306,6 +306,7 @@ export class Engine {
   /** Decides a call at an instant, ns since the epoch. Nobody waits here: a call that would is denied instead. */
   decide(call: Call, now: bigint): Result {
     if (call.verb === 'reset') return this.#reset(call, now)
+    if (call.verb === 'denied') return makeResult({ key: call.keys[0]?.name ?? '' }) // nobody lists keys here
     const decision = new Decision(call, this.#keys, now)
     switch (call.verb) {
       case 'limit':

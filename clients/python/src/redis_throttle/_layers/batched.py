@@ -20,6 +20,7 @@ from .._seam.limit import Limit
 from .._seam.result import ZERO, Result
 from .._seam.verbs import AsyncDecider, Decider, is_decider
 from .cached import Denials, has_unknown
+from .reports import AsyncReports, Reports
 
 _GIVE_BACK = 1.0
 """How long units are worth giving back, in seconds."""
@@ -79,6 +80,8 @@ class _Pot:
 class _Batching:
     """What both kinds share: the pots, and what becomes of each reply. `_lock` guards all of it, but no call to the server."""
 
+    _reporting: type[Reports] = Reports
+
     def __init__(self, next: object, units: int, max_age: Duration, processes: int | None, keys: int, denial_age: Duration,
                  on_error: Callable[[Exception], object] | None) -> None:
         if not is_decider(next):
@@ -87,6 +90,7 @@ class _Batching:
             if isinstance(number, bool) or not isinstance(number, int) or number < 1:
                 raise ValueError(f"{name} must be an integer of at least 1, not {number!r}")
         self._next: Any = next
+        self._reports = self._reporting(next)
         self._units, self._most, self._on_error = units, keys, on_error
         self._max_age, self._denial_age = seconds(max_age, "max_age"), seconds(denial_age, "denial_age")
         self._reserve = units * (processes or 0)
@@ -130,9 +134,15 @@ class _Batching:
         return replace(call, keys=tuple(replace(key, limits=self._spared(key.limits)) for key in call.keys))
 
     def _handed(self, call: Call) -> None:
-        if call.verb not in _SPARES:
+        if call.verb not in _SPARES and call.verb != "denied":
             for key in call.keys:
                 self._denials.forget(key.name)
+
+    def _counted(self, result: Result) -> Result:
+        """Count a denial that another call has brought."""
+        if result.limited and result.by == "cache":
+            self._reports.count(result.key)
+        return result
 
     def _enter(self, call: Call, done: Callable[[], None]) -> Result | _Waiter | None:
         """Answer a call at once, or return what waits for a batch, or None to ask the decider behind. The lock is held."""
@@ -386,7 +396,7 @@ class Batched(_Batching):
         with self._lock:
             entered = self._enter(call, done.set)
         if isinstance(entered, Result):
-            return entered
+            return self._counted(entered)
         if entered is None:
             return self._direct(call)
         pot = entered.pot
@@ -405,7 +415,7 @@ class Batched(_Batching):
             raise
         if isinstance(entered.answer, Exception):
             raise entered.answer
-        return self._direct(call) if entered.answer is None else entered.answer
+        return self._direct(call) if entered.answer is None else self._counted(entered.answer)
 
     def _lead(self, pot: _Pot, mine: _Waiter) -> None:
         """Fetch batches until this caller has its answer, then have the next one go on."""
@@ -498,6 +508,8 @@ class AsyncBatched(_Batching):
     charged, and the next loop begins with nothing.
     """
 
+    _reporting = AsyncReports
+
     def __init__(self, next: AsyncDecider, *, units: int = 100, max_age: Duration = "100ms", processes: int | None = None, keys: int = 10_000,
                  denial_age: Duration = "10s", on_error: Callable[[Exception], object] | None = None) -> None:
         super().__init__(next, units, max_age, processes, keys, denial_age, on_error)
@@ -526,7 +538,7 @@ class AsyncBatched(_Batching):
         done = asyncio.Event()
         entered = self._enter(call, done.set)
         if isinstance(entered, Result):
-            return entered
+            return self._counted(entered)
         if entered is None:
             return await self._direct(call)
         if entered.leads:
@@ -538,7 +550,7 @@ class AsyncBatched(_Batching):
             raise
         if isinstance(entered.answer, Exception):
             raise entered.answer
-        return await self._direct(call) if entered.answer is None else entered.answer
+        return await self._direct(call) if entered.answer is None else self._counted(entered.answer)
 
     def _in_background(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -17,6 +17,7 @@ from .._seam.forked import unlocked_in_children
 from .._seam.result import ZERO, Result
 from .._seam.steps import Steps, run, run_async
 from .._seam.verbs import AsyncDecider, Decider, is_decider
+from .reports import AsyncReports, Reports
 
 _GIVES_BACK = ("refund", "ban", "settle", "reset")
 _KNOWN = {"verb", "keys", "cost", "charge", "any", "ban", "max_wait", "group", "weight", "priority", "id", "each", "several"}
@@ -104,12 +105,15 @@ def _after(result: Result, passed: timedelta) -> Result:
 class _Caching:
     """What the caches for threads and for asyncio share."""
 
+    _reporting: type[Reports] = Reports
+
     def __init__(self, next: object, denials: int, max_age: Duration) -> None:
         if not is_decider(next):
             raise TypeError(f"next must be a decider, such as a Guard or a Remote, not {next!r}")
         if isinstance(denials, bool) or not isinstance(denials, int) or denials < 1:
             raise ValueError(f"denials must be an integer of at least 1, not {denials!r}")
         self._next: Any = next
+        self._reports = self._reporting(next)
         self._denials = Denials(denials, seconds(max_age, "max_age"))
 
     def forget(self, key: str) -> None:
@@ -128,6 +132,7 @@ class _Caching:
         if len(self._denials):  # to hash a call takes longer than to look its denial up
             remembered = self._denials.recall(id_of(call), call.keys)
             if remembered is not None:
+                self._reports.count(remembered.key)
                 return remembered
         result = yield call
         if result.limited:
@@ -151,7 +156,7 @@ class Cached(_Caching):
 
     A refund, a ban, a reset and a settlement that pass through make it forget their keys. Of those in other processes it learns nothing
     until `max_age` is over (10 s): it may be too strict for that long. `forget` helps where you know better. `denials` is how many are
-    remembered at most; those used least recently are forgotten. The server does not count denials that it answers.
+    remembered at most; those used least recently are forgotten. The server is told of the denials that it answers, for its CL.TOP.
 
     Put it before a `Guard`, so that remembered denials hold during an outage, too.
     """
@@ -172,6 +177,8 @@ class Cached(_Caching):
 
 class AsyncCached(_Caching):
     """As `redis_throttle.Cached`, for asyncio."""
+
+    _reporting = AsyncReports
 
     def __init__(self, next: AsyncDecider, *, denials: int = 10_000, max_age: Duration = "10s") -> None:
         super().__init__(next, denials, max_age)

@@ -368,6 +368,10 @@ class Engine:
         held = self._keys.pop(call.keys[0].name, None)
         return int(held is not None and held.exists(now))
 
+    @staticmethod
+    def _denied(call: Call, now: int) -> int:
+        return 0  # nobody lists keys here
+
     def _slot(self, key: Key, held: Held, id: str, now: int) -> _Slot:
         current = held.current(now)
         free = max(key.slots - len(current), 0)

@@ -25,7 +25,7 @@ call as well, up to an empty bucket, so that a caller that keeps retrying stays 
 
 COMMANDS = {
     "limit": "CL.LIMIT", "peek": "CL.PEEK", "refund": "CL.REFUND", "wait": "CL.WAIT", "ban": "CL.BAN",
-    "lease": "CL.LEASE", "renew": "CL.RENEW", "release": "CL.RELEASE", "settle": "CL.SETTLE", "reset": "DEL",
+    "lease": "CL.LEASE", "renew": "CL.RENEW", "release": "CL.RELEASE", "settle": "CL.SETTLE", "reset": "DEL", "denied": "CL.DENIED",
 }
 _WORDS: dict[str | None, str] = {"up_to": "UPTO", "strict": "STRICT", "force": "FORCE"}
 _LONGEST_WAIT = timedelta(days=36_500)  # of the server
@@ -40,6 +40,7 @@ _TAKES: dict[str, frozenset[str]] = {
     "renew": frozenset({"ttl", "id"}),
     "release": frozenset({"id"}),
     "reset": frozenset(),
+    "denied": frozenset({"cost"}),  # tells the server of calls that were denied without it, for its CL.TOP
     "settle": frozenset({"limits", "slots", "ttl", "id", "each"}),  # slots may stay as they were when they were taken
 }
 """What each verb takes of a call and of its keys. Anything else would be dropped, and is refused."""
@@ -159,6 +160,8 @@ class Call:
             words = [self.command, key.name]
             if self.verb == "reset":
                 return words
+            if self.verb == "denied":
+                return [*words, str(self.cost)]
             if self.verb == "ban":
                 return [*words, _wait(self.ban, "duration")]
             if self.verb == "release":
@@ -233,6 +236,8 @@ class Call:
         name = self.keys[0].name
         if self.verb == "ban":
             return Result(key=name, lasts=milliseconds(_integer(reply)))
+        if self.verb == "denied":
+            return Result(key=name, granted=_integer(reply))
         if self.verb in ("release", "reset"):
             return Result(key=name, granted=-_integer(reply))
         if self.verb in ("lease", "renew"):

@@ -61,11 +61,14 @@ class AsyncTransport(Pooled):
         """Send a call that is answered at once, as its server takes it, and return the reply."""
         words, key, command = call.words(), call.keys[0].name, call.command
         lacking = False
-        if self.doors.direct or call.verb == "reset":
+        if call.verb == "denied" and self.doors.without_module(await self._name_of(key)):
+            raise MistakeError("CL.DENIED needs the module, which the server lacks")
+        plain = call.verb in ("reset", "denied")  # where CL.DENIED is missing, the module may be older
+        if self.doors.direct or plain:
             try:
                 return await self._decide(words, key, command)
             except MistakeError as error:
-                if call.verb == "reset" or not self.doors.lacks(error):
+                if plain or not self.doors.lacks(error):
                     raise
                 lacking = True
         return await self._take(self.doors.send(words, key, command, await self._name_of(key), lacking))

@@ -61,6 +61,7 @@ public final class Batched implements Decider, AutoCloseable {
   private final LongSupplier clock;
   private final Timer timer;
   private final Denials denials;
+  private final Reports reports;
   private final Map<List<String>, Pot> pots = new HashMap<>();
   private final Told told = new Told();
   private List<Pot> stopped = new ArrayList<>(); // who waits for a return to end
@@ -195,6 +196,7 @@ public final class Batched implements Decider, AutoCloseable {
     this.reserve = Saturated.times(options.units, options.processes);
     this.clock = clock;
     this.timer = timer;
+    this.reports = new Reports(next);
     this.denials = new Denials(options.keys, "keys", options.denialAge, "denialAge", clock);
   }
 
@@ -219,7 +221,18 @@ public final class Batched implements Decider, AutoCloseable {
       return direct(call);
     }
     CompletionStage<Result> answer = told.locked(() -> answer(call, clock.getAsLong()));
-    return answer == null ? direct(call) : answer;
+    if (answer == null) {
+      return direct(call);
+    }
+    answer.whenComplete(this::count);
+    return answer; // itself, so that who leaves cancels it
+  }
+
+  /** Counts a denial that another call has brought. */
+  private void count(Result result, Throwable error) {
+    if (error == null && result.limited() && result.by() == Result.By.CACHE) {
+      reports.count(result.key());
+    }
   }
 
   /** Forgets the denials of all calls on a key, such as after a refund in another process. Units of the key stay. */

@@ -19,7 +19,8 @@ import java.util.function.LongSupplier;
  * are counted down.
  *
  * <p>A refund, a ban, a reset and a settlement that pass through make it forget their keys. Of those in other processes it learns nothing
- * until ten seconds are over: {@link #forget} helps where you know better. The server does not count denials that it answers.
+ * until ten seconds are over: {@link #forget} helps where you know better. The server is told of the denials
+ * that it answers, for its CL.TOP.
  */
 public final class Cached implements Decider, AutoCloseable {
   private static final int MOST = 10_000;
@@ -28,10 +29,12 @@ public final class Cached implements Decider, AutoCloseable {
   private final Decider next;
   private final LongSupplier clock;
   private final Denials denials;
+  private final Reports reports;
 
   private Cached(Decider next, int most, Duration maxAge, LongSupplier clock) {
     this.next = next;
     this.clock = clock;
+    this.reports = new Reports(next);
     this.denials = new Denials(most, "denials", maxAge, "maxAge", clock);
   }
 
@@ -65,6 +68,7 @@ public final class Cached implements Decider, AutoCloseable {
     List<String> words = Words.of(call);
     Result remembered = denials.recall(words);
     if (remembered != null) {
+      reports.count(remembered.key());
       return CompletableFuture.completedFuture(remembered);
     }
     return Stages.map(

@@ -43,7 +43,9 @@ public final class Call implements Cloneable {
     /** Frees slots, and charges what was used. */
     SETTLE("CL.SETTLE"),
     /** Forgets a key. */
-    RESET("DEL");
+    RESET("DEL"),
+    /** Tells the server of calls that were denied without it. */
+    DENIED("CL.DENIED");
 
     final String command;
 
@@ -86,7 +88,8 @@ public final class Call implements Cloneable {
           Verb.LEASE, EnumSet.of(Option.SLOTS, Option.ID, Option.MAX_WAIT, Option.LINE),
           Verb.RENEW, EnumSet.of(Option.SLOTS, Option.ID),
           Verb.RELEASE, EnumSet.of(Option.ID),
-          Verb.SETTLE, EnumSet.of(Option.LIMITS, Option.SLOTS, Option.ID, Option.EACH));
+          Verb.SETTLE, EnumSet.of(Option.LIMITS, Option.SLOTS, Option.ID, Option.EACH),
+          Verb.DENIED, EnumSet.of(Option.COST));
 
   private static final Pattern DENIALS = Pattern.compile("([1-9][0-9]{0,18})/(.+)");
 
@@ -182,6 +185,15 @@ public final class Call implements Cloneable {
   /** Forgets a key: its limits are full, no ban is in force, and no lease is held (DEL). */
   public static Call reset(String key) {
     return one(Verb.RESET, Key.of(key));
+  }
+
+  /**
+   * Tells the server of so many calls on a key that were denied without it, so that its CL.TOP counts them (CL.DENIED). {@link Cached} and
+   * {@link Batched} do so by themselves. {@link Result#granted} is how many were counted: none while CL.TOP is off.
+   */
+  public static Call denied(String key, long count) {
+    check(count > 0, "count must be 1 or more, not " + count);
+    return one(Verb.DENIED, Key.of(key)).cost(count);
   }
 
   /** Costs so many units, by default 1. 0 looks, and is denied by a ban alone. */

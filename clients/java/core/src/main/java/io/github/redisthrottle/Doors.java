@@ -84,7 +84,12 @@ final class Doors {
 
   /** Sends a command that is answered at once. */
   CompletionStage<Object> send(List<String> words, String key) {
-    boolean plain = commands == Commands.MODULE || !words.get(0).startsWith("CL.");
+    // The library lacks CL.DENIED, and so does an older module, which says nothing of its other commands.
+    boolean reports = words.get(0).equals(Call.Verb.DENIED.command);
+    if (reports && isWithoutModule(key)) {
+      return CompletableFuture.failedFuture(new MistakeException("the server has no throttle.so, which CL.DENIED needs", null));
+    }
+    boolean plain = reports || commands == Commands.MODULE || !words.get(0).startsWith("CL.");
     return plain ? connection.send(new Command(words, key)) : send(words, key, TRIES);
   }
 

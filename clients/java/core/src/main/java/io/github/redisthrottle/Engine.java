@@ -32,6 +32,9 @@ final class Engine {
     if (call.verb() == Call.Verb.RESET) {
       return reset(call, now).done();
     }
+    if (call.verb() == Call.Verb.DENIED) {
+      return State.of(call.key()).done(); // nobody lists keys here
+    }
     Decision decision = new Decision(call, keys, now);
     State.Draft draft =
         switch (call.verb()) {
@@ -43,7 +46,7 @@ final class Engine {
           case LEASE -> lease(decision);
           case RENEW -> renew(decision);
           case RELEASE -> release(decision);
-          case RESET -> throw new AssertionError();
+          case RESET, DENIED -> throw new AssertionError();
         };
     return draft.done();
   }

@@ -51,6 +51,9 @@ public final class Observed implements Decider, AutoCloseable {
 
   @Override
   public CompletionStage<Result> decide(Call call) {
+    if (call.verb() == Call.Verb.DENIED) {
+      return next.decide(call); // it decides nothing; whoever denied those calls was observed
+    }
     long began = System.nanoTime();
     CompletionStage<Result> decided = next.decide(call);
     decided.whenComplete((result, error) -> observer.decided(call, result, Errors.unwrapped(error), System.nanoTime() - began));

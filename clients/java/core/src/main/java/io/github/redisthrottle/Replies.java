@@ -21,6 +21,7 @@ final class Replies {
     State.Draft draft = State.of(call.key());
     switch (call.verb()) {
       case BAN -> draft.lastsMs = integer();
+      case DENIED -> draft.granted = integer();
       case RELEASE, RESET -> draft.granted = -integer();
       case LEASE, RENEW -> leased(draft);
       case SETTLE -> settled(draft);

@@ -19,6 +19,10 @@ final class Words {
         case RESET -> {
           return words;
         }
+        case DENIED -> {
+          words.add(String.valueOf(call.cost()));
+          return words;
+        }
         case BAN -> {
           words.add(wait(call.ban(), "ban"));
           return words;
