@@ -190,7 +190,7 @@ var proxies = map[string]func(t *testing.T, replace func(string) string, port st
 		serveEnvoy(t, replace(block(t, "yaml", "static_resources")))
 	},
 	"envoy, ext_authz": func(t *testing.T, replace func(string) string, _ string) {
-		serveEnvoy(t, replace(block(t, "yaml", "filters.http.ext_authz")))
+		serveEnvoy(t, replace(shipped(t, "packaging", "gateway", "envoy-ext-authz.yaml")))
 	},
 }
 
