@@ -86,11 +86,3 @@ func TestAMonthEndsWhereTheCustomerIs(t *testing.T) {
 		limiter.Advance(30 * time.Second)
 	}
 }
-
-func TestWhatTheHandlerAsks(t *testing.T) {
-	limiter := ratelimittest.New(t)
-	get(site(limiter))
-	if asked := limiter.Asked()[0].String(); asked != "CL.LIMIT 42 RATE 2/1m COMPACT" {
-		t.Error(asked)
-	}
-}
