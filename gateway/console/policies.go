@@ -157,7 +157,8 @@ func denied(p Policy) float64 {
 
 // Checked is what a value means before it is written.
 type Checked struct {
-	Limits []string `json:"limits"` // one a line
+	Error  string   `json:"error,omitempty"` // programs could not read it
+	Limits []string `json:"limits"`          // one a line
 	// Rehearsal is the value that keeps what counts now and has the new limits as shadows.
 	Rehearsal string `json:"rehearsal,omitempty"`
 	Problem   string `json:"problem,omitempty"` // why there is no rehearsal
@@ -169,7 +170,7 @@ type Checked struct {
 func (c *Console) check(_ context.Context, q *question) (any, error) {
 	value, err := parse(q.Field, q.Value)
 	if err != nil {
-		return nil, err
+		return Checked{Error: said(err)}, nil // which is no failure of the question
 	}
 	all := Checked{Limits: value.Words(), Enforced: value.Enforced()}
 	if value.None {

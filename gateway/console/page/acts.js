@@ -115,7 +115,8 @@ async function check() {
 	if ($('value').value.trim() !== '' && $('field').value !== '') {
 		try {
 			reply = await ask('check', { field: $('field').value, value: $('value').value.trim(), was: $('now').value.trim() })
-			problem = reply.problem ? `It cannot be rehearsed: ${reply.problem}` : ''
+			problem = reply.error ?? (reply.problem ? `It cannot be rehearsed: ${reply.problem}` : '')
+			if (reply.error) reply = undefined
 		} catch (error) {
 			problem = error.message
 		}

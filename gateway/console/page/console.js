@@ -80,13 +80,13 @@ const keyCell = (key, ...more) => el('td', {}, el('bdi', { class: 'key', text: k
 const more = (text) => text && el('span', { class: 'more', text })
 
 function top(id, { why, rows }, s) {
-	set($(`${id}-why`), why ?? (rows.length ? '' : s.redis.up ? 'No key was limited in the last minutes.' : ''))
+	set($(`${id}-why`), why ?? (rows.length ? '' : s.redis.up ? (id === 'top' ? 'No key was limited in the last minutes.' : 'No shadow would have denied a key in the last minutes.') : ''))
 	$(id).classList.toggle('empty', !rows.length)
 	list($(id).tBodies[0], rows, (r) => `${r.db} ${r.key.text}`, (r) => el('tr', {},
 		keyCell(r.key, more(r.rule), more(r.here ? '' : r.key.raw ? `in database ${r.db}` : 'longer than CL.TOP shows')),
 		el('td', { class: 'n', 'data-label': id === 'top' ? 'Denied' : 'Would be denied', text: count(r.count), title: r.off ? `at most ${r.off} too many` : undefined }),
 		el('td', { 'data-label': 'State', text: r.state ? told(r.state) : '–' }),
-		el('td', { 'data-label': 'Listed since', text: clock(r.since_ms) }),
+		el('td', { class: 't', 'data-label': 'Listed since', text: clock(r.since_ms) }),
 		el('td', { class: 'acts' }, ...(r.here ? onKey(r.key, r.state) : []))))
 }
 

@@ -91,6 +91,8 @@ func AsksOf(d *config.Domain, q *http.Request) (asks []Ask) {
 type Status struct {
 	// Over says that its limit denies it. In a shadow it only would.
 	Over, Shadow bool
+	// Rehearsed says that a limit with SHADOW beside others would have denied what these let through.
+	Rehearsed bool
 	// Charged says that its units were taken.
 	Charged bool
 	// Known is false when no limit was asked: the numbers below are then 0.
@@ -503,6 +505,9 @@ func (p *part) status(look bool) Status {
 		if max(p.hits, 1) > e.Limit { // not even a full limit has that
 			s.RetryAfter = ratelimit.Never
 		}
+	}
+	for i := range p.result {
+		s.Rehearsed = s.Rehearsed || (!s.Over && p.result[i].Limited && p.rule.Shown[i].Shadow)
 	}
 	return s
 }

@@ -17,9 +17,9 @@ func (s *Service) Counts() console.Counts {
 	s.metrics.rules.Range(func(name, counters any) bool {
 		rule, of := name.(ruleName), counters.(*ruleCounters)
 		shadowed := valueOf(of.shadow)
-		count := console.Count{Total: valueOf(of.total), Denied: valueOf(of.over) - shadowed, Shadowed: shadowed}
+		count := console.Count{Total: valueOf(of.total), Denied: valueOf(of.over) - shadowed, Shadowed: shadowed + valueOf(of.rehearsed)}
 		c.Rules[console.Rule{Domain: rule.domain, Name: strings.Trim(rule.path[0]+" "+rule.path[1], " ")}] = count
-		c.Domains[rule.domain] = add(c.Domains[rule.domain], console.Count{Shadowed: shadowed})
+		c.Domains[rule.domain] = add(c.Domains[rule.domain], console.Count{Shadowed: count.Shadowed})
 		return true
 	})
 	each(s.metrics.decisions, func(labels map[string]string, n float64) {

@@ -16,7 +16,7 @@ import (
 
 // metrics has everything that the gateway counts. Where upstream has a metric, name and labels follow its default mapping.
 type metrics struct {
-	total, over, near, within, shadow, overCached *prometheus.CounterVec // hits of a rule
+	total, over, near, within, shadow, overCached, rehearsed *prometheus.CounterVec // hits of a rule
 
 	requests  *prometheus.CounterVec
 	latency   *prometheus.HistogramVec
@@ -43,7 +43,7 @@ type ruleName struct {
 }
 
 // ruleCounters has the counters of a rule, looked up once.
-type ruleCounters struct{ total, over, near, within, shadow, overCached prometheus.Counter }
+type ruleCounters struct{ total, over, near, within, shadow, overCached, rehearsed prometheus.Counter }
 
 // mostRules bounds the time series of detailed_metric and value_to_metric, whose values clients can choose. Those of the rules of the file come on
 // top, so that no client takes their room.
@@ -78,8 +78,10 @@ func newMetrics(registry prometheus.Registerer, out func() bool) *metrics {
 		within:     counters(of+"within_limit", "Hits that were charged.", rule...),
 		shadow:     counters(of+"shadow_mode", "Hits that a rule in shadow mode would have denied.", rule...),
 		overCached: counters(of+"over_limit_with_local_cache", "Hits that a remembered denial denied.", rule...),
-		requests:   counters("ratelimit_service_total_requests", "Requests by method.", "grpc_method"),
-		errors:     counters("ratelimit_service_should_rate_limit_error", "Requests that were not decided.", "err_type"),
+		rehearsed: counters("throttle_gateway_shadow_hits_total",
+			"Hits that a limit with SHADOW would have denied, and that the limits beside it let through.", rule...),
+		requests: counters("ratelimit_service_total_requests", "Requests by method.", "grpc_method"),
+		errors:   counters("ratelimit_service_should_rate_limit_error", "Requests that were not decided.", "err_type"),
 		decisions: counters("throttle_gateway_decisions_total",
 			"Decisions by domain, by how the request came, by outcome and by where it was decided.", "domain", "via", "outcome", "by"),
 		refused: counters("throttle_gateway_requests_refused_total",
@@ -144,7 +146,7 @@ func (m *metrics) rule(name ruleName, isOpen bool) *ruleCounters {
 	l := []string{name.domain, valid(name.path[0]), valid(name.path[1])}
 	c := &ruleCounters{
 		m.total.WithLabelValues(l...), m.over.WithLabelValues(l...), m.near.WithLabelValues(l...),
-		m.within.WithLabelValues(l...), m.shadow.WithLabelValues(l...), m.overCached.WithLabelValues(l...),
+		m.within.WithLabelValues(l...), m.shadow.WithLabelValues(l...), m.overCached.WithLabelValues(l...), m.rehearsed.WithLabelValues(l...),
 	}
 	if !full {
 		name.path = [2]string{strings.Clone(name.path[0]), strings.Clone(name.path[1])} // not the whole request with them
@@ -176,6 +178,9 @@ func (m *metrics) countDecision(domain, via string, o *outcome, nearRatio float6
 			m.policies.WithLabelValues(a.Rule.Policy, limitsOf(a.Rule), outcomeOf(a.Rule, s)).Add(hits)
 		}
 		c.total.Add(hits)
+		if s.Rehearsed {
+			c.rehearsed.Add(hits)
+		}
 		switch {
 		case s.Over:
 			c.over.Add(hits)
@@ -206,7 +211,7 @@ func outcomeOf(rule *config.Rule, s *decide.Status) string {
 	switch {
 	case rule.None:
 		return "none"
-	case s.Over && s.Shadow:
+	case s.Rehearsed, s.Over && s.Shadow:
 		return "shadow"
 	case s.Over:
 		return "over_limit"
