@@ -95,7 +95,7 @@ func (o *options) consoleClient(own net.Addr) (redis.UniversalClient, error) {
 
 func patient(o *redis.Options) *redis.Options {
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = consoleTimeout, consoleTimeout, consoleTimeout, consoleTimeout
-	o.DialerRetries, o.ContextTimeoutEnabled, o.PoolSize, o.ClientName = 1, true, consoleConnections, "throttle-console"
+	o.DialerRetries, o.ContextTimeoutEnabled, o.PoolSize = 1, true, consoleConnections
 	return o
 }
 

@@ -137,6 +137,13 @@ func TestActsNeedTheToken(t *testing.T) {
 	assert.Error(t, CheckToken("short"))
 }
 
+// The page of a Redis that was never reached has lists without rows.
+func TestAnOutageFromTheBeginningIsAState(t *testing.T) {
+	w := asked(t, Options{}, "127.0.0.1:6070", "POST", "/console/api/state", "{}", own...)
+	assert.NotContains(t, w.Body.String(), "null")
+	assert.Contains(t, w.Body.String(), "Redis cannot be read")
+}
+
 func TestABodyHasAnEnd(t *testing.T) {
 	w := asked(t, Options{}, "127.0.0.1:6070", "POST", "/console/api/state", `{"filter": "`+strings.Repeat("x", longestBody)+`"}`, own...)
 	assert.Equal(t, 400, w.Code)

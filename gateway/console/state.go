@@ -90,7 +90,10 @@ const fresh = 900 * time.Millisecond
 // refresh reads Redis.
 func (c *Console) refresh(ctx context.Context) *State {
 	now := time.Now()
-	s := &State{Name: c.o.Name, NowMs: now.UnixMilli(), HasToken: c.o.Token != "", Explains: c.o.Explain != nil}
+	s := &State{
+		Name: c.o.Name, NowMs: now.UnixMilli(), HasToken: c.o.Token != "", Explains: c.o.Explain != nil, Log: []Entry{},
+		Top: List{Rows: []Row{}}, Shadows: List{Rows: []Row{}}, Bans: Found{Rows: []FoundKey{}}, Leases: Found{Rows: []FoundKey{}},
+	}
 	if err := c.readInto(ctx, s, now); err != nil {
 		old := c.last
 		if old == nil {

@@ -195,7 +195,7 @@ func TestAPolicyIsChangedUnderLoad(t *testing.T) {
 	w.Click("#rehearse", 0, 0)
 	w.confirm()
 	assert.Equal(t, "FIXED 1000000/h FIXED 3/h SHADOW", s.MustDo("HGET", "throttle:policies", "api").Text)
-	w.Await("the page says what it would deny", `Number(document.querySelector('#policies [data-label^=Denied]')?.textContent.match(/and ([0-9,]+)/)?.[1].replaceAll(',', '')) > 0`)
+	w.Await("the page says what it would deny", `Number(document.querySelector('#policies [data-label^=Denied]')?.textContent.match(/, ([0-9,]+) of/)?.[1].replaceAll(',', '')) > 0`)
 	require.Equal(t, 200, last(), "nobody is denied")
 	w.act("policies", "rehearsed", "enforce")
 	w.Await("the shadow as a limit", `document.querySelector('#value').value === 'FIXED 3/h' && !document.querySelector('#enforce').disabled`)

@@ -2,6 +2,8 @@ package console_test
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -10,6 +12,7 @@ import (
 
 	"redis-throttle/tests/kit"
 	"redis-throttle/tests/server"
+	"redis-throttle/tests/topology"
 )
 
 // limited is a server on which somebody was limited.
@@ -50,6 +53,55 @@ func TestItShowsAServerWithTheFunctionLibraryOnly(t *testing.T) {
 	p.await("the library", func(got state) bool { return strings.HasPrefix(got.Redis.Door, "function library ") })
 	require.Empty(t, p.act(map[string]any{"act": "ban", "key": []byte("k"), "for": "1h"}))
 	assert.EqualValues(t, 1, s.MustDo(kit.AsFunction([]string{"CL.LIMIT", "k", "RATE", "5/s", "COMPACT"})...).Elems[0].Int)
+	got = p.await("the ban", func(got state) bool { return len(got.Bans.Rows) == 1 })
+	assert.Equal(t, "k", got.Bans.Rows[0].Key.Text)
+	require.Empty(t, p.act(map[string]any{"act": "lift", "key": []byte("k")}))
+	p.await("the end of the ban", func(got state) bool { return len(got.Bans.Rows) == 0 })
+}
+
+// No server lists bans, leases and lines: the page finds them among all keys.
+func TestItFindsBansLeasesAndLines(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	for i := range 3000 {
+		s.MustDo("SET", fmt.Sprintf("other:%d", i), "x")
+	}
+	s.MustDo("CL.BAN", "user:bad", "1h")
+	s.MustDo("CL.LEASE", "jobs", "SLOTS", "1", "TTL", "1h", "ID", "worker")
+	waits := s.Raw()
+	require.NoError(t, waits.Send("CL.LEASE", "jobs", "SLOTS", "1", "TTL", "1h", "ID", "next", "TIMEOUT", "0", "GROUP", "acme", "WEIGHT", "3"))
+	require.NoError(t, waits.Flush())
+	p := show(t, "redis://"+s.Addr())
+	got := p.await("all of them", func(got state) bool {
+		return len(got.Bans.Rows) == 1 && len(got.Leases.Rows) == 1 && len(got.Leases.Rows[0].Leases.Groups) == 1
+	})
+	assert.Equal(t, "user:bad", got.Bans.Rows[0].Key.Text)
+	jobs := got.Leases.Rows[0]
+	assert.Equal(t, "jobs", jobs.Key.Text)
+	assert.EqualValues(t, 1, jobs.Leases.Held)
+	assert.Equal(t, "acme", jobs.Leases.Groups[0].Name)
+	assert.EqualValues(t, 3, jobs.Leases.Groups[0].Weight)
+
+	var one struct{ State *inspected }
+	p.ask("key", map[string]any{"key": []byte("user:bad")}, &one)
+	assert.Equal(t, "ban", one.State.Kind)
+	require.Empty(t, p.act(map[string]any{"act": "lift", "key": []byte("user:bad")}))
+	require.Empty(t, p.act(map[string]any{"act": "reset", "key": []byte("jobs")}))
+	p.await("that they are gone", func(got state) bool { return len(got.Bans.Rows) == 0 })
+}
+
+// In a cluster the key and the log may be on two masters: the entry is written first.
+func TestItShowsAndActsOnACluster(t *testing.T) {
+	t.Parallel()
+	c := topology.StartCluster(t)
+	p := show(t, "cluster+redis://"+c.Nodes[0].Addr())
+	for i := range 6 {
+		require.Empty(t, p.act(map[string]any{"act": "ban", "key": fmt.Appendf(nil, "user:%d", i), "for": "1h"}))
+	}
+	require.Empty(t, p.act(map[string]any{"act": "policy", "field": "api", "value": "RATE 5/s"}))
+	got := p.await("all bans", func(got state) bool { return len(got.Bans.Rows) == 6 && got.Policies.Count == 1 })
+	assert.Equal(t, 3, got.Redis.Masters)
+	assert.Len(t, got.Log, 7)
 }
 
 func TestItShowsThrottleDev(t *testing.T) {
@@ -224,4 +276,28 @@ func TestReadingIsBounded(t *testing.T) {
 	calls := 0
 	_, _ = fmt.Sscanf(stats["cmdstat_hlen"], "calls=%d,", &calls) // there is none if all answers came within a second
 	assert.Less(t, calls, 100)
+}
+
+// The rights that the page names are enough.
+func TestTheRightsOfThePageAreEnough(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../docs/console.md")
+	require.NoError(t, err)
+	rights := regexp.MustCompile("`(\\+[^`]*)`").FindAllStringSubmatch(string(text), -1)
+	require.Len(t, rights, 2)
+	s := server.Start(t, server.ModuleArgs("top", "100"))
+	s.MustDo(append([]string{"ACL", "SETUSER", "operator", "on", ">password", "~*", "-@all"}, strings.Fields(rights[0][1]+" "+rights[1][1])...)...)
+	p := show(t, "redis://operator:password@"+s.Addr())
+	require.Empty(t, p.act(map[string]any{"act": "ban", "key": []byte("k"), "for": "1h"}))
+	require.Empty(t, p.act(map[string]any{"act": "lift", "key": []byte("k")}))
+	require.Empty(t, p.act(map[string]any{"act": "reset", "key": []byte("k")}))
+	s.MustDo("HSET", "throttle:policies", "@version", "1")
+	require.Empty(t, p.act(map[string]any{"act": "policy", "field": "api", "value": "RATE 30/m"}))
+	require.Empty(t, p.act(map[string]any{"act": "policy", "field": "api", "value": "", "was": "RATE 30/m"}))
+	got := p.state()
+	assert.True(t, got.Redis.Up, got.Redis.Error)
+	assert.Empty(t, got.Top.Why)
+	assert.Empty(t, got.Looked.Why)
+	assert.Len(t, got.Log, 5)
+	assert.EqualValues(t, 0, len(s.MustDo("ACL", "LOG").Elems), "nothing was refused")
 }

@@ -86,7 +86,7 @@ type row struct {
 	Count int64
 	State *inspected
 	// Leases are those of a key that has any.
-	Leases *struct {
+	Leases struct {
 		Held, Waiting int64
 		Groups        []struct {
 			Name            string

@@ -1,6 +1,6 @@
 // Asks for the state every two seconds while somebody looks, and shows it.
 
-import { $, clock, count, el, list, set, share, span, bytesOf } from './dom.js'
+import { $, bytesOf, clock, count, el, list, period, set, share, span } from './dom.js'
 import { ask, Refused, offers, setUp } from './acts.js'
 
 const every = 2000
@@ -101,7 +101,7 @@ function told(state) {
 	if (state.held) parts.push(`${state.held} leases held`)
 	if (state.waiting) parts.push(`${state.waiting} callers in line`)
 	for (const l of state.limits ?? []) {
-		const what = l.period_ms > 0 ? `${l.kind} per ${span(l.period_ms)}` : l.kind
+		const what = l.period_ms > 0 ? `${l.kind} per ${period(l.period_ms)}` : l.kind
 		const used = l.used > 0 ? `, ${l.used.toLocaleString('en')} used` : l.used === 0 ? ', nothing used' : ''
 		const next = l.next_at_ms > state.now_ms && l.next_at_ms < l.reset_at_ms ? `, some back ${inMs(l.next_at_ms)}` : ''
 		const all = l.reset_at_ms > state.now_ms ? `, full again ${inMs(l.reset_at_ms)}` : ''
@@ -124,7 +124,7 @@ function policies(s) {
 }
 
 function deniedBy(r) {
-	if (r.lately) return `${count(r.lately.denied)} and ${count(r.lately.shadowed)} of ${count(r.lately.total)}`
+	if (r.lately) return `${count(r.lately.denied)}, ${count(r.lately.shadowed)} of ${count(r.lately.total)} hits`
 	if (r.keys) return `${r.keys} keys, ${count(r.would)} times`
 	return r.shadow ? 'see the keys above' : '–'
 }

@@ -58,6 +58,12 @@ export function span(ms) {
 	return `${Math.round(s / 86400)} days`
 }
 
+// period is that of a limit.
+export function period(ms) {
+	const [unit, name] = [[86_400_000, 'd'], [3_600_000, 'h'], [60_000, 'min'], [1000, 's'], [1, 'ms']].find(([unit]) => ms % unit === 0)
+	return ms === unit ? name : `${ms / unit} ${name}`
+}
+
 // clock is an instant in the zone of the browser, with its day if that is another one.
 export function clock(ms) {
 	const at = new Date(ms)
