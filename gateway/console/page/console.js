@@ -104,7 +104,7 @@ function told(state) {
 		const what = l.period_ms > 0 ? `${l.kind} per ${period(l.period_ms)}` : l.kind
 		const used = l.used > 0 ? `, ${l.used.toLocaleString('en')} used` : l.used === 0 ? ', nothing used' : ''
 		const next = l.next_at_ms > state.now_ms && l.next_at_ms < l.reset_at_ms ? `, some back ${inMs(l.next_at_ms)}` : ''
-		const all = l.reset_at_ms > state.now_ms ? `, full again ${inMs(l.reset_at_ms)}` : ''
+		const all = l.reset_at_ms >= state.now_ms + 500 ? `, full again ${inMs(l.reset_at_ms)}` : ''
 		parts.push(what + used + next + all)
 	}
 	if (!parts.length && state.kind === 'none') return 'all is left: nothing is stored'
