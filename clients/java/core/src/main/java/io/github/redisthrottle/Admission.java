@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ConcurrentHashMap;
@@ -70,7 +71,7 @@ public final class Admission implements AutoCloseable {
   }
 
   private static long lasts(Call call) {
-    return call.keys().stream().filter(Key::leased).mapToLong(key -> Durations.nanos(key.ttl(), "ttl")).max().orElse(0);
+    return call.keys().stream().filter(Key::leased).mapToLong(key -> Durations.nanos(Objects.requireNonNull(key.ttl()), "ttl")).max().orElse(0);
   }
 
   /** Returns the name of the holder, for {@link Limiter#settle} in another process. */
@@ -139,7 +140,7 @@ public final class Admission implements AutoCloseable {
                 limiter.later().add(settlement, lapses - System.nanoTime(), 1);
                 return true;
               }
-              throw cause instanceof RuntimeException mistake ? mistake : new MistakeException(cause.getMessage(), cause);
+              throw cause instanceof RuntimeException mistake ? mistake : new MistakeException(String.valueOf(cause.getMessage()), cause);
             });
   }
 

@@ -14,6 +14,7 @@ import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Takes units from the server by the batch, and hands them out in the process: for keys with thousands of calls a second. Callers that come
@@ -164,7 +165,7 @@ public final class Batched implements Decider, AutoCloseable {
     long counted; // until when the server counts them
     long used; // handed out since the last batch came
     long giving; // being given back
-    Result batch; // what the last batch came with
+    @Nullable Result batch; // what the last batch came with
     long came;
     long size = 1; // of the next batch
     long direct; // until when the pot is passed by
@@ -330,7 +331,7 @@ public final class Batched implements Decider, AutoCloseable {
   }
 
   /** Answers a call, at once or with a batch; null where the decider behind is to be asked. */
-  private CompletionStage<Result> answer(Call call, long now) {
+  private @Nullable CompletionStage<Result> answer(Call call, long now) {
     List<String> words = Words.of(call.cost(1));
     long units = call.cost();
     Pot pot = pots.get(words);
@@ -378,7 +379,7 @@ public final class Batched implements Decider, AutoCloseable {
   private Result handOut(Pot pot, long units, long now, Result.By by) {
     pot.units -= units;
     pot.used += units;
-    State.Draft draft = new State.Draft(pot.batch.state());
+    State.Draft draft = new State.Draft(Objects.requireNonNull(pot.batch).state());
     long passedMs = Math.max(now - pot.came, 0) / 1_000_000;
     draft.resetAfterMs = Math.max(draft.resetAfterMs - passedMs, 0);
     draft.nextAfterMs = Math.max(draft.nextAfterMs - passedMs, Math.min(1, draft.resetAfterMs));
@@ -432,7 +433,7 @@ public final class Batched implements Decider, AutoCloseable {
   }
 
   /** Returns what to ask for those who wait; null if nobody does, or if what is being given back has to come first. */
-  private Fetch begin(Pot pot) {
+  private @Nullable Fetch begin(Pot pot) {
     while (true) {
       pot.tidy();
       if (pot.waiters.isEmpty()) {

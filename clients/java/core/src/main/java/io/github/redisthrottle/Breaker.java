@@ -2,6 +2,7 @@ package io.github.redisthrottle;
 
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.LongSupplier;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Whether a server is left alone. It never waits, and is safe for use by several threads.
@@ -89,7 +90,7 @@ final class Breaker {
   }
 
   /** Notes how a call went. Returns the state if this has changed it, and null otherwise. */
-  State leave(long entered, Outcome outcome) {
+  @Nullable State leave(long entered, Outcome outcome) {
     lock.lock();
     try {
       long now = now();

@@ -3,6 +3,7 @@ package io.github.redisthrottle;
 import java.util.ArrayDeque;
 import java.util.Iterator;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The generic cell rate algorithm. The theoretical arrival time (TAT) is the instant at which the bucket is full
@@ -18,7 +19,7 @@ final class Bucket extends Usage {
   private long backlog; // from now to the TAT
   private long queue; // how far the TAT may be beyond the burst tolerance: what was reserved or forced
 
-  Bucket(Limit limit, long now, Stored stored) {
+  Bucket(Limit limit, long now, @Nullable Stored stored) {
     super(limit, now);
     emission = (limit.length().ns() - 1) / limit.count() + 1;
     if (Math.multiplyHigh(limit.capacity(), emission) != 0 || limit.capacity() * emission < 0) {
@@ -182,7 +183,7 @@ final class Bucket extends Usage {
   }
 
   @Override
-  Stored stored() {
+  @Nullable Stored stored() {
     return backlog == 0 ? null : new Stored(now + backlog, queue, List.copyOf(lifts));
   }
 }

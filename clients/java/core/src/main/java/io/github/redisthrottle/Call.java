@@ -11,6 +11,7 @@ import java.util.Set;
 import java.util.function.Consumer;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.jspecify.annotations.Nullable;
 
 /**
  * One verb on one key or several: a value, which a {@link Decider} decides. Its methods return a changed copy.
@@ -97,11 +98,11 @@ public final class Call implements Cloneable {
   private final boolean several;
   private List<Key> keys;
   private long cost = 1;
-  private Charge charge;
+  private @Nullable Charge charge;
   private boolean any;
-  private Duration ban;
-  private String banAfter;
-  private Duration maxWait;
+  private @Nullable Duration ban;
+  private @Nullable String banAfter;
+  private @Nullable Duration maxWait;
   private String group = "";
   private int weight = 1;
   private int priority;
@@ -279,7 +280,7 @@ public final class Call implements Cloneable {
   }
 
   /** Returns how it charges; null by default. */
-  public Charge charge() {
+  public @Nullable Charge charge() {
     return charge;
   }
 
@@ -310,15 +311,15 @@ public final class Call implements Cloneable {
     return any;
   }
 
-  Duration ban() {
+  @Nullable Duration ban() {
     return ban;
   }
 
-  String banAfter() {
+  @Nullable String banAfter() {
     return banAfter;
   }
 
-  Duration maxWait() {
+  @Nullable Duration maxWait() {
     return maxWait;
   }
 
@@ -376,7 +377,7 @@ public final class Call implements Cloneable {
   }
 
   /** Returns it with another ban, and AFTER, or none. */
-  Call withBan(Duration duration, String after) {
+  Call withBan(Duration duration, @Nullable String after) {
     return changed(
         call -> {
           call.ban = duration;
@@ -404,7 +405,7 @@ public final class Call implements Cloneable {
     check(!holds() || !id.isEmpty(), verb.word() + " needs an id");
     check(verb != Verb.LEASE || maxWait != null || (group.isEmpty() && priority == 0), "lease takes a group or a priority only with a maxWait");
     check(weight == 1 || !group.isEmpty(), verb.word() + " takes a weight only with a group");
-    check(!waits() || !maxWait.isZero(), "maxWait must not be 0: leave it out for an answer at once");
+    check(verb == Verb.LIMIT || maxWait == null || !maxWait.isZero(), "maxWait must not be 0: leave it out for an answer at once");
     return this;
   }
 

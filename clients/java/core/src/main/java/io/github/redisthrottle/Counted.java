@@ -1,6 +1,7 @@
 package io.github.redisthrottle;
 
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A count for the window that an instant lies in: one of the calendar, or one that begins with the first unit taken.
@@ -17,19 +18,21 @@ final class Counted extends Usage {
     this.used = used;
   }
 
-  static Counted ofCalendar(Limit limit, long now, Stored stored) {
+  static Counted ofCalendar(Limit limit, long now, @Nullable Stored stored) {
     Windows.Window window = Windows.at(limit, now);
-    boolean goesOn = stored != null && stored.at() >= window.index();
-    return new Counted(limit, now, window, goesOn && stored.at() > window.index(), goesOn ? stored.more() : 0);
+    return stored == null || stored.at() < window.index()
+        ? new Counted(limit, now, window, false, 0)
+        : new Counted(limit, now, window, stored.at() > window.index(), stored.more());
   }
 
-  static Counted first(Limit limit, long now, Stored stored) {
+  static Counted first(Limit limit, long now, @Nullable Stored stored) {
     long period = limit.length().shortestNs();
-    boolean goesOn = stored != null && Saturated.minus(now, stored.at()) < period;
-    boolean corrected = goesOn && stored.at() > now;
-    long begin = goesOn && !corrected ? stored.at() : now;
-    Windows.Window window = new Windows.Window(begin, begin, begin + period);
-    return new Counted(limit, now, window, corrected, goesOn ? stored.more() : 0);
+    if (stored == null || Saturated.minus(now, stored.at()) >= period) {
+      return new Counted(limit, now, new Windows.Window(now, now, now + period), false, 0);
+    }
+    boolean corrected = stored.at() > now;
+    long begin = corrected ? now : stored.at();
+    return new Counted(limit, now, new Windows.Window(begin, begin, begin + period), corrected, stored.more());
   }
 
   @Override
@@ -91,7 +94,7 @@ final class Counted extends Usage {
   }
 
   @Override
-  Stored stored() {
+  @Nullable Stored stored() {
     return used == 0 ? null : new Stored(window.index(), used, List.of());
   }
 }

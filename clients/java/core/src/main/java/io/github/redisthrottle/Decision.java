@@ -1,10 +1,12 @@
 package io.github.redisthrottle;
 
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import org.jspecify.annotations.Nullable;
 
 /** Decides one call. Its limits are brought to now. */
 final class Decision {
@@ -24,8 +26,8 @@ final class Decision {
     this.call = call;
     this.keys = keys;
     this.now = now;
-    boolean reserves = call.verb() == Call.Verb.LIMIT && call.maxWait() != null;
-    this.maxWait = reserves ? Durations.wholeMillis(call.maxWait(), "maxWait") : 0;
+    Duration reserves = call.verb() == Call.Verb.LIMIT ? call.maxWait() : null;
+    this.maxWait = reserves == null ? 0 : Durations.wholeMillis(reserves, "maxWait");
     if (call.keys().size() > 1 && new HashSet<>(call.keyNames()).size() < call.keys().size()) {
       throw new MistakeException(call.command() + ": each key can be given once", null);
     }
@@ -92,7 +94,7 @@ final class Decision {
   }
 
   /** Stores what the call has changed, except for one key. */
-  void storeBut(Stack but) {
+  void storeBut(@Nullable Stack but) {
     for (Stack stack : stacks) {
       if (stack != but && stack.isChanged()) {
         stack.store();
@@ -102,7 +104,7 @@ final class Decision {
   }
 
   /** Returns the key that is banned for the longest time, the first of equal ones; null without one. */
-  Stack longestBan() {
+  @Nullable Stack longestBan() {
     Stack banned = null;
     for (Stack stack : stacks) {
       if (stack.isBanned() && (banned == null || stack.held.bannedUntil() > banned.held.bannedUntil())) {
@@ -113,7 +115,7 @@ final class Decision {
   }
 
   /** What becomes of a call, as far as its limits go. Lengths are ns. */
-  record Said(boolean limited, Row rule, long retryNs, long granted, long waitNs, Row shadow) {
+  record Said(boolean limited, Row rule, long retryNs, long granted, long waitNs, @Nullable Row shadow) {
     Said retriedAfter(long ns) {
       return new Said(limited, rule, ns, granted, waitNs, shadow);
     }
@@ -185,7 +187,7 @@ final class Decision {
     return outlook.limited ? outlook.ns : 0;
   }
 
-  Row firstShadow(List<Row> rows) {
+  @Nullable Row firstShadow(List<Row> rows) {
     for (Row row : rows) {
       if (row.shadow && retryAlone(row) != 0) {
         return row;
@@ -276,14 +278,15 @@ final class Decision {
    * Returns the limit with the fewest units left. Where all are shadows, it is the one that would have denied, if
    * there is one.
    */
-  static Row tightest(List<Row> rows, Row shadow) {
+  static Row tightest(List<Row> rows, @Nullable Row shadow) {
     List<Row> enforced = rows.stream().filter(row -> !row.shadow).toList();
     if (enforced.isEmpty() && shadow != null) {
       return shadow;
     }
-    Row tight = null;
-    for (Row row : enforced.isEmpty() ? rows : enforced) {
-      tight = tight == null || row.left() < tight.left() ? row : tight;
+    List<Row> asked = enforced.isEmpty() ? rows : enforced;
+    Row tight = asked.get(0);
+    for (Row row : asked) {
+      tight = row.left() < tight.left() ? row : tight;
     }
     return tight;
   }
@@ -297,7 +300,7 @@ final class Decision {
     return finish(draft, said.shadow);
   }
 
-  State.Draft describeSlots(KeySlots slots, Row shadow) {
+  State.Draft describeSlots(KeySlots slots, @Nullable Row shadow) {
     Usage.Standing standing = new Usage.Standing(slots.slots, slots.remaining, slots.allNs(), slots.nextNs());
     State.Draft draft = placed(slots.keyIndex, 0, standing);
     draft.limited = slots.limited;
@@ -317,7 +320,7 @@ final class Decision {
     return finish(draft, null);
   }
 
-  private State.Draft finish(State.Draft draft, Row shadow) {
+  private State.Draft finish(State.Draft draft, @Nullable Row shadow) {
     if (shadow != null) {
       draft.shadow = new Result.Place(call.keys().get(shadow.keyIndex).name(), shadow.keyIndex, shadow.rule);
     }

@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.LongSupplier;
+import org.jspecify.annotations.Nullable;
 
 /** Denials that are remembered until their retryAfter, each under the words of its call. It is safe for use by several threads. */
 final class Denials {
@@ -68,7 +69,7 @@ final class Denials {
   }
 
   /** Returns the denial of a call as it reads by now; null without one. */
-  Result recall(List<String> words) {
+  @Nullable Result recall(List<String> words) {
     lock.lock();
     try {
       Denial denial = denials.get(words);

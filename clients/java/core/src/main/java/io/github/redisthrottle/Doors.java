@@ -13,6 +13,7 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ConcurrentHashMap;
+import org.jspecify.annotations.Nullable;
 
 /**
  * How a call is sent to a server: as a command of the module, as a function of the library, or as a script. Each server has a door of its
@@ -177,7 +178,7 @@ final class Doors {
     return sent; // itself, so that who leaves cancels it
   }
 
-  private Door standing(String server) {
+  private @Nullable Door standing(String server) {
     Door door = doors.get(server);
     if (door != null && door.isOver()) {
       doors.remove(server, door);

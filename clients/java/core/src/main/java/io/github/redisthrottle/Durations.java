@@ -16,7 +16,7 @@ final class Durations {
   /** In ns, the longest first. */
   private static final Map<String, Long> UNITS = new LinkedHashMap<>();
 
-  private static final Pattern FORM = Pattern.compile("([0-9]{1,38}(?:\\.[0-9]{1,38})?)?([a-z]+)");
+  private static final Pattern FORM = Pattern.compile("((?:0|[1-9][0-9]{0,37})(?:\\.[0-9]{1,38})?)?([a-z]+)");
 
   static {
     UNITS.put("d", 86_400_000_000_000L);

@@ -4,6 +4,8 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Decides calls in this process by the rules of the server: in an outage, and for tests. The transcripts of spec/ and
@@ -97,7 +99,7 @@ final class Engine {
   }
 
   /** Bans a key for a call that was denied, or counts the denial where only the last of several bans. */
-  private static boolean banDenied(Stack stack, String banAfter, long until) {
+  private static boolean banDenied(Stack stack, @Nullable String banAfter, long until) {
     Stack.Denial counted = banAfter == null ? new Stack.Denial(true, false) : stack.countDenial(banAfter);
     if (!counted.last()) {
       stack.store();
@@ -193,7 +195,7 @@ final class Engine {
   }
 
   /** Returns those that are full for the longest time, the first of equal ones; null if all have room. */
-  private static KeySlots slowest(List<KeySlots> slots) {
+  private static @Nullable KeySlots slowest(List<KeySlots> slots) {
     KeySlots slowest = null;
     for (KeySlots each : slots) {
       slowest = each.limited && (slowest == null || Waits.isLonger(each.retryNs, slowest.retryNs)) ? each : slowest;
@@ -202,12 +204,14 @@ final class Engine {
   }
 
   /** What has the longest wait has denied the call, the first of several. */
-  private static State.Draft describeDenied(Decision decision, Decision.Said said, KeySlots full) {
+  private static State.Draft describeDenied(Decision decision, Decision.@Nullable Said said, @Nullable KeySlots full) {
     if (full == null) {
+      return decision.describe(Objects.requireNonNull(said));
+    }
+    if (said != null && said.retryNs() != 0 && !outlasts(full, said)) {
       return decision.describe(said);
     }
-    boolean byLimit = said != null && said.retryNs() != 0 && !outlasts(full, said);
-    return byLimit ? decision.describe(said) : decision.describeSlots(full, said == null ? null : said.shadow());
+    return decision.describeSlots(full, said == null ? null : said.shadow());
   }
 
   private static boolean outlasts(KeySlots full, Decision.Said said) {
@@ -216,10 +220,10 @@ final class Engine {
   }
 
   /** What has the fewest left decides a call that is let through, the first of several. */
-  private static State.Draft describeAdmitted(Decision decision, Decision.Said said) {
-    boolean enforced = said != null && !said.rule().shadow;
-    long least = enforced ? said.rule().standing().available() : Long.MAX_VALUE;
-    int keyIndex = enforced ? said.rule().keyIndex : Integer.MAX_VALUE;
+  private static State.Draft describeAdmitted(Decision decision, Decision.@Nullable Said said) {
+    Row rule = said == null || said.rule().shadow ? null : said.rule();
+    long least = rule == null ? Long.MAX_VALUE : rule.standing().available();
+    int keyIndex = rule == null ? Integer.MAX_VALUE : rule.keyIndex;
     KeySlots tight = null;
     for (KeySlots slots : decision.slots) {
       if (slots.remaining < least || (slots.remaining == least && slots.keyIndex < keyIndex)) {
@@ -228,7 +232,7 @@ final class Engine {
         keyIndex = slots.keyIndex;
       }
     }
-    return tight == null ? decision.describe(said) : decision.describeSlots(tight, said == null ? null : said.shadow());
+    return tight == null ? decision.describe(Objects.requireNonNull(said)) : decision.describeSlots(tight, said == null ? null : said.shadow());
   }
 
   private static State.Draft peek(Decision decision) {

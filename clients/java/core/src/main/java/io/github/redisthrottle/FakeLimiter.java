@@ -14,6 +14,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A limiter for tests, which decides in this process by the rules of the server. Its clock begins at midnight UTC of 2000-01-01, and stands
@@ -51,7 +52,7 @@ public final class FakeLimiter implements Decider {
   private Fault fault = Fault.NONE;
   private long faulty; // for how many calls yet
 
-  private ThrottleException error;
+  private @Nullable ThrottleException error;
 
   private enum Fault {
     NONE,
@@ -67,8 +68,8 @@ public final class FakeLimiter implements Decider {
   public static final class Asked {
     private final Call call;
     private final Instant at;
-    private volatile Result result;
-    private volatile Throwable error;
+    private volatile @Nullable Result result;
+    private volatile @Nullable Throwable error;
 
     private Asked(Call call, Instant at) {
       this.call = call;
@@ -126,13 +127,13 @@ public final class FakeLimiter implements Decider {
     final long since;
     final long until; // when its time is over
     long at = -1; // when its turn is, if that is certain
-    Result result;
+    @Nullable Result result;
 
     Waiting(Call call, CompletableFuture<Result> future, long since) {
       this.call = call;
       this.future = future;
       this.since = since;
-      this.until = Saturated.plus(since, Durations.wholeMillis(call.maxWait(), "maxWait"));
+      this.until = Saturated.plus(since, Durations.wholeMillis(Objects.requireNonNull(call.maxWait()), "maxWait"));
     }
   }
 
@@ -275,7 +276,7 @@ public final class FakeLimiter implements Decider {
         begin(Fault.LOSE, lost());
       }
 
-      private void begin(Fault kind, ThrottleException with) {
+      private void begin(Fault kind, @Nullable ThrottleException with) {
         told.locked(
             () -> {
               set(kind, calls, with);
@@ -410,7 +411,7 @@ public final class FakeLimiter implements Decider {
   }
 
   private static Call reserve(Call call) {
-    Call reserve = Call.one(Call.Verb.LIMIT, call.keys().get(0)).cost(call.cost()).maxWait(call.maxWait());
+    Call reserve = Call.one(Call.Verb.LIMIT, call.keys().get(0)).cost(call.cost()).maxWait(Objects.requireNonNull(call.maxWait()));
     return call.hasEach() ? reserve.each() : reserve;
   }
 
@@ -449,7 +450,7 @@ public final class FakeLimiter implements Decider {
     }
   }
 
-  private void set(Fault kind, long calls, ThrottleException with) {
+  private void set(Fault kind, long calls, @Nullable ThrottleException with) {
     List<Runnable> released = fault == Fault.HANG && (kind == Fault.NONE || calls == Long.MAX_VALUE) ? List.copyOf(hung) : List.of();
     hung.removeAll(released);
     fault = kind;

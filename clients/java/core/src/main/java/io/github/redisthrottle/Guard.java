@@ -10,6 +10,7 @@ import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.LongAdder;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Protects a service from an outage of Redis. After five failures in a row the server is left alone, so that a dead one costs
@@ -49,7 +50,7 @@ public final class Guard implements Decider, AutoCloseable {
   private final int failures;
   private final long pauseNs;
   private final LocalLimits.Options localOptions;
-  private final LocalLimits local; // null with another policy
+  private final @Nullable LocalLimits local; // null with another policy
   private final Map<String, Server> servers = new ConcurrentHashMap<>();
 
   /** A server and its breaker. */
@@ -59,7 +60,7 @@ public final class Guard implements Decider, AutoCloseable {
     final AtomicBoolean out = new AtomicBoolean();
     final LongAdder instead = new LongAdder();
     volatile long began;
-    volatile Throwable last;
+    volatile @Nullable Throwable last;
 
     Server(String name, Breaker breaker) {
       this.name = name;
@@ -135,12 +136,12 @@ public final class Guard implements Decider, AutoCloseable {
   @Override
   public CompletionStage<Result> decide(Call call) {
     call.checked();
-    Result here = local == null ? null : endedHere(call);
+    Result here = local == null ? null : endedHere(local, call);
     return here == null ? guarded(call) : unlessFound(call, guarded(call), here);
   }
 
   /** Ends or renews a lease that was taken in this process; null if it was not. */
-  private Result endedHere(Call call) {
+  private static @Nullable Result endedHere(LocalLimits local, Call call) {
     return switch (call.verb()) {
       case RENEW, RELEASE, SETTLE -> local.ended(call);
       default -> null;
@@ -162,7 +163,7 @@ public final class Guard implements Decider, AutoCloseable {
 
   private CompletionStage<Result> afterProbe(Server server, Call call, Result probed) {
     if (probed.by() == Result.By.LOCAL) { // a lease is taken, and of a wait it was a look
-      return CompletableFuture.completedFuture(call.verb() == Call.Verb.LEASE ? probed : local.decide(call, server.breaker.untilRetry()));
+      return CompletableFuture.completedFuture(call.verb() == Call.Verb.LEASE ? probed : Objects.requireNonNull(local).decide(call, server.breaker.untilRetry()));
     }
     boolean answers = probed.by() == Result.By.POLICY || (call.verb() == Call.Verb.LEASE && probed.allowed());
     return answers ? CompletableFuture.completedFuture(probed) : next.decide(call);
@@ -203,12 +204,12 @@ public final class Guard implements Decider, AutoCloseable {
     return result;
   }
 
-  private static void judge(Server server, long entered, Result value, Throwable error) {
+  private static void judge(Server server, long entered, @Nullable Result value, @Nullable Throwable error) {
     Breaker.Outcome outcome = Breaker.Outcome.NOTHING;
     if (error instanceof OutageException) {
       outcome = Breaker.Outcome.FAILURE;
       server.last = error;
-    } else if (error == null ? value.by() == Result.By.SERVER : error instanceof MistakeException && server.breaker.isOut()) {
+    } else if (error == null ? Objects.requireNonNull(value).by() == Result.By.SERVER : error instanceof MistakeException && server.breaker.isOut()) {
       outcome = Breaker.Outcome.SUCCESS; // a reply that is an error ends an outage: the server is there
     }
     Breaker.State state = server.breaker.leave(entered, outcome);
@@ -225,8 +226,8 @@ public final class Guard implements Decider, AutoCloseable {
     return server.name.isEmpty() ? "" : " (" + server.name + ")";
   }
 
-  private static String message(Throwable error) {
-    return error == null ? "nothing is known" : error.getMessage();
+  private static String message(@Nullable Throwable error) {
+    return error == null ? "nothing is known" : String.valueOf(error.getMessage());
   }
 
   /** Returns what the policy makes of an outage. */
@@ -240,7 +241,7 @@ public final class Guard implements Decider, AutoCloseable {
     if (!isNew || policy == Policy.FAIL) {
       return CompletableFuture.failedFuture(outage);
     }
-    if (policy == Policy.LOCAL) {
+    if (local != null) {
       try {
         return CompletableFuture.completedFuture(local.decide(call, server.breaker.untilRetry()));
       } catch (MistakeException e) {

@@ -1,5 +1,7 @@
 package io.github.redisthrottle;
 
+import org.jspecify.annotations.Nullable;
+
 /**
  * What a key holds of a limit of the call before, or of another one that is not full yet.
  *
@@ -8,11 +10,11 @@ package io.github.redisthrottle;
  * @param stored null if nothing is used
  * @param named whether it is not forgotten for want of room: a count of denials
  */
-record Kept(String id, long periodNs, Usage.Stored stored, boolean named) {
+record Kept(String id, long periodNs, Usage.@Nullable Stored stored, boolean named) {
   /** Of a rate that was a number alone, which has no period. */
   static final String UNKNOWN = "RATE ?";
 
-  Kept(Limit.Id id, Usage.Stored stored) {
+  Kept(Limit.Id id, Usage.@Nullable Stored stored) {
     this(id.text(), id.periodNs(), stored, false);
   }
 
@@ -48,6 +50,8 @@ record Kept(String id, long periodNs, Usage.Stored stored, boolean named) {
     if (endIsUnknown() != other.endIsUnknown()) {
       return other.endIsUnknown();
     }
-    return endIsUnknown() ? stored.at() > other.stored.at() : Long.compareUnsigned(fullAt(), other.fullAt()) < 0;
+    return (endIsUnknown() && stored != null && other.stored != null)
+        ? stored.at() > other.stored.at()
+        : Long.compareUnsigned(fullAt(), other.fullAt()) < 0;
   }
 }

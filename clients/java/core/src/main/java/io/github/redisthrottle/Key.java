@@ -3,9 +3,10 @@ package io.github.redisthrottle;
 import java.time.Duration;
 import java.util.List;
 import java.util.Objects;
+import org.jspecify.annotations.Nullable;
 
 /** A key of a call, with its limits, or with slots if it is leased. */
-record Key(String name, List<Limit> limits, long slots, Duration ttl, boolean leased) {
+record Key(String name, List<Limit> limits, long slots, @Nullable Duration ttl, boolean leased) {
   Key {
     text(name, "key");
   }

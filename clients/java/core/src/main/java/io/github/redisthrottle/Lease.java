@@ -1,11 +1,13 @@
 package io.github.redisthrottle;
 
 import java.time.Duration;
+import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A slot that is held until it is closed. It is renewed in the background, three times within its ttl.
@@ -46,7 +48,7 @@ public final class Lease implements AutoCloseable {
   private boolean forever;
   private long until;
   private long lapses;
-  private Renewals.Renewal renewal;
+  private Renewals.@Nullable Renewal renewal;
 
   private Lease(Limiter limiter, Call call, long ttlNs, long sent, Result result) {
     this.decider = limiter;
@@ -74,7 +76,7 @@ public final class Lease implements AutoCloseable {
   /** Takes the slot of a call under its id. */
   static CompletionStage<Lease> take(Limiter limiter, Call call) {
     Key key = call.keys().get(0);
-    long ttlNs = Durations.nanos(key.ttl(), "ttl");
+    long ttlNs = Durations.nanos(Objects.requireNonNull(key.ttl()), "ttl");
     long first = firstOf(ttlNs);
     Call taking = call.withKeys(java.util.List.of(new Key(key.name(), java.util.List.of(), key.slots(), Duration.ofNanos(first), true)));
     limiter.later().forget(call.id());

@@ -5,9 +5,10 @@ import java.time.Duration;
 import java.time.temporal.ChronoUnit;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.jspecify.annotations.Nullable;
 
 /** The period of a limit: a length of time, or a number of weeks, months or years of the calendar. */
-record Length(long ns, long number, Calendar unit) {
+record Length(long ns, long number, @Nullable Calendar unit) {
   private static final Pattern CALENDAR = Pattern.compile("([0-9.]*)(w|mo|y)");
   private static final long DAY = 86_400_000_000_000L;
 
@@ -54,13 +55,13 @@ record Length(long ns, long number, Calendar unit) {
       return of(Durations.parse(text, what, "ms, s, m, h, d, w, mo or y"));
     }
     try {
-      long number = matcher.group(1).isEmpty() ? 1 : Long.parseLong(matcher.group(1));
+      long number = matcher.group(1).isEmpty() ? 1 : Limits.units(matcher.group(1));
       for (Calendar unit : Calendar.values()) {
         if (unit.word.equals(matcher.group(2))) {
           return new Length(0, number, unit);
         }
       }
-    } catch (NumberFormatException e) {
+    } catch (IllegalArgumentException e) {
       throw new IllegalArgumentException(what + ": \"" + text + "\": weeks, months and years are whole", e);
     }
     throw new AssertionError(text);

@@ -16,6 +16,8 @@ public final class Limits {
   private static final int MOST = 8;
   private static final Pattern TOKEN = Pattern.compile("[ \\t\\r]*(?:([;\\n])|\"((?:[^\"\\\\]|\\\\.)*)\"|([^ \\t\\r\\n;\"][^ \\t\\r\\n;]*))");
 
+  private static final Pattern NUMBER = Pattern.compile("0|-?[1-9][0-9]{0,18}");
+
   /** The words that have a value after them. */
   private static final Map<String, BiFunction<Limit, String, Limit>> OPTIONS =
       Map.of(
@@ -169,9 +171,13 @@ public final class Limits {
     }
   }
 
-  private static long units(String word) {
+  /** Reads a number as the server does, which takes no + and no 0 before it. */
+  static long units(String word) {
     try {
-      return Long.parseLong(word);
+      if (NUMBER.matcher(word).matches()) {
+        return Long.parseLong(word);
+      }
+      throw new NumberFormatException(word);
     } catch (NumberFormatException e) {
       throw new IllegalArgumentException("\"" + word + "\" is not an integer from 0 to 9223372036854775807", e);
     }

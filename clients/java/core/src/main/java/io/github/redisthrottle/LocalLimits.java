@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.locks.ReentrantLock;
+import org.jspecify.annotations.Nullable;
 
 /** Decides in this process what the server decides, by this process's part of the limits. */
 final class LocalLimits {
@@ -73,7 +74,7 @@ final class LocalLimits {
   }
 
   /** Renews, releases or settles a lease that was taken in this process; null if it was not. */
-  Result ended(Call call) {
+  @Nullable Result ended(Call call) {
     lock.lock();
     try {
       if (call.keyNames().stream().noneMatch(kept::containsKey)) {
@@ -143,7 +144,7 @@ final class LocalLimits {
     return Optional.of(call.withKeys(keys));
   }
 
-  private static Limit share(Limit limit, int processes, boolean atLeastOne) {
+  private static @Nullable Limit share(Limit limit, int processes, boolean atLeastOne) {
     if (limit.count() == 0) {
       return limit;
     }

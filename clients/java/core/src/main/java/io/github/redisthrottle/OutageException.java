@@ -1,5 +1,7 @@
 package io.github.redisthrottle;
 
+import org.jspecify.annotations.Nullable;
+
 /**
  * The server is out of reach, or in a state in which it does not decide (LOADING, READONLY, CLUSTERDOWN and the like).
  *
@@ -9,7 +11,7 @@ public final class OutageException extends ThrottleException {
   private final boolean sent;
 
   /** Makes one of a call that may have reached the server; {@code cause} may be null. */
-  public OutageException(String message, Throwable cause) {
+  public OutageException(String message, @Nullable Throwable cause) {
     this(message, cause, true);
   }
 
@@ -18,7 +20,7 @@ public final class OutageException extends ThrottleException {
    *
    * @param sent whether the call may have reached the server
    */
-  public OutageException(String message, Throwable cause, boolean sent) {
+  public OutageException(String message, @Nullable Throwable cause, boolean sent) {
     super(message, cause);
     this.sent = sent;
   }

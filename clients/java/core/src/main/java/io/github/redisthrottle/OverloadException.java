@@ -1,5 +1,7 @@
 package io.github.redisthrottle;
 
+import org.jspecify.annotations.Nullable;
+
 /**
  * This process asks for more than it can send or read, or for more connections than it has. The server may well be up.
  *
@@ -9,7 +11,7 @@ public final class OverloadException extends ThrottleException {
   private final boolean sent;
 
   /** Makes one of a call that was not sent; {@code cause} may be null. */
-  public OverloadException(String message, Throwable cause) {
+  public OverloadException(String message, @Nullable Throwable cause) {
     this(message, cause, false);
   }
 
@@ -18,7 +20,7 @@ public final class OverloadException extends ThrottleException {
    *
    * @param sent whether the call may have reached the server
    */
-  public OverloadException(String message, Throwable cause, boolean sent) {
+  public OverloadException(String message, @Nullable Throwable cause, boolean sent) {
     super(message, cause);
     this.sent = sent;
   }

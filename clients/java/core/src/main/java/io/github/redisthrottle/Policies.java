@@ -9,13 +9,16 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
+import java.util.concurrent.Future;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.BiConsumer;
 import java.util.function.LongSupplier;
 import java.util.regex.Pattern;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Takes the numbers of limits that have the name of a policy ({@link Limits#policy(String, Limit...)}) from a hash in Redis, where they
@@ -42,6 +45,7 @@ import java.util.regex.Pattern;
 public final class Policies implements Decider, AutoCloseable {
   private static final Logger LOG = System.getLogger("io.github.redisthrottle");
   private static final long FIRST_MS = 200;
+  private static final Duration PATIENCE = Duration.ofSeconds(10);
   private static final double JITTER = 0.1;
   private static final Pattern CONTROL = Pattern.compile("[\\p{Cntrl}\\u0080-\\u009f\\u2028\\u2029]");
 
@@ -54,12 +58,14 @@ public final class Policies implements Decider, AutoCloseable {
   private final AtomicBoolean reading = new AtomicBoolean();
   private final AtomicBoolean began = new AtomicBoolean();
   private final CompletableFuture<Boolean> first = new CompletableFuture<>();
+  private final Duration patience; // with a reading
+  private volatile CompletableFuture<?> latest = CompletableFuture.completedFuture(null); // the reading under way, or the last one
   private volatile long due; // when the next reading is, by the clock
 
   /** Where policies are read, in place of the hash in Redis: a file, a test. */
   @FunctionalInterface
   public interface Source {
-    /** Returns fields and values as the hash has them. It is called in a thread of its own, and may block. */
+    /** Returns fields and values as the hash has them. It is called in a thread of its own, and may block: after 10 s it is interrupted. */
     Map<String, String> read() throws Exception;
   }
 
@@ -100,11 +106,12 @@ public final class Policies implements Decider, AutoCloseable {
     }
   }
 
-  private Policies(Decider next, PolicyReader reader, Options options, LongSupplier clock) {
+  private Policies(Decider next, PolicyReader reader, Options options, LongSupplier clock, Duration patience) {
     this.next = Objects.requireNonNull(next, "next");
     this.options = options.log((level, line) -> options.log().accept(level, oneLine(line)));
     this.reader = reader;
     this.clock = clock;
+    this.patience = patience;
     this.table = new PolicyTable(options.hash(), this.options.log());
   }
 
@@ -124,7 +131,7 @@ public final class Policies implements Decider, AutoCloseable {
   }
 
   static Policies of(Decider next, Connection connection, Options options, LongSupplier clock) {
-    return new Policies(next, PolicyReader.of(connection, options.hash(), clock), options, clock);
+    return new Policies(next, PolicyReader.of(connection, options.hash(), clock), options, clock, PATIENCE);
   }
 
   /** Returns one before a decider, whose policies come from somewhere else. */
@@ -134,16 +141,26 @@ public final class Policies implements Decider, AutoCloseable {
 
   /** As {@link #of(Decider, Source)}. */
   public static Policies of(Decider next, Source source, Options options) {
-    return of(next, source, options, System::nanoTime);
+    return of(next, source, options, System::nanoTime, PATIENCE);
   }
 
-  static Policies of(Decider next, Source source, Options options, LongSupplier clock) {
-    return new Policies(next, PolicyReader.of(source, clock), options, clock);
+  static Policies of(Decider next, Source source, Options options, LongSupplier clock, Duration patience) {
+    return new Policies(next, PolicyReader.of(source, clock), options, clock, patience);
   }
 
   /** Returns the policies in force: values by their fields, as they were read last, in order. Empty before the first call. */
   public Map<String, String> inForce() {
     return table.inForce();
+  }
+
+  /** As {@link #inForce}, after another reading if the last one is older than {@link Options#refresh}: where no call has come meanwhile. */
+  public CompletionStage<Map<String, String>> inForceNow() {
+    if (began.get()) {
+      refresh();
+    } else {
+      begin();
+    }
+    return latest.handle((read, failed) -> inForce());
   }
 
   /** Returns whether a reading is under way. */
@@ -189,20 +206,27 @@ public final class Policies implements Decider, AutoCloseable {
 
   /** Reads in a thread of its own: some connections block, and some throw at once. */
   private void read() {
+    CompletableFuture<@Nullable Map<String, String>> read = new CompletableFuture<>();
     try {
-      background.scheduler().execute(() -> Stages.chain(CompletableFuture.completedFuture(null), begun -> reader.read()).whenComplete(this::ended));
+      Future<?> task = background.scheduler().submit(() -> Stages.copy(Stages.chain(CompletableFuture.completedFuture(null), begun -> reader.read()), read));
+      read.whenComplete((hash, error) -> task.cancel(true)); // one that takes too long
     } catch (RejectedExecutionException e) { // closed
       first.complete(false);
+      return;
     }
+    latest = read.orTimeout(patience.toNanos(), TimeUnit.NANOSECONDS).whenComplete(this::ended);
   }
 
-  private void ended(Map<String, String> hash, Throwable failed) {
-    Throwable error = Errors.unwrapped(failed);
+  private void ended(@Nullable Map<String, String> hash, @Nullable Throwable failed) {
+    Throwable error = failed == null ? null : Errors.unwrapped(failed);
     try {
-      if (error != null) {
+      if (error instanceof TimeoutException) {
+        table.failed(new TimeoutException("there is no answer within " + patience.toMillis() + " ms"));
+      } else if (error != null) {
         table.failed(error);
       } else if (hash != null) {
         table.read(hash);
+        reader.taken(hash);
       }
     } catch (RuntimeException e) { // of a source's map, such as one with null in it
       table.failed(e);

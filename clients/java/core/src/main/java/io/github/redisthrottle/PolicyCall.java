@@ -4,10 +4,12 @@ import java.lang.System.Logger.Level;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.function.BiConsumer;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A call whose limits policies have changed.
@@ -18,10 +20,10 @@ import java.util.function.BiConsumer;
  * @param places where the keys of {@code call} are in {@code asked}
  * @param passing the first key whose policy is NONE, of a call that takes any key; -1 without one
  */
-record PolicyCall(Call call, Call asked, List<Optional<Result.Applied>> policies, List<Integer> places, int passing) {
+record PolicyCall(@Nullable Call call, Call asked, List<Optional<Result.Applied>> policies, List<Integer> places, int passing) {
   /** Decides a call by the policies of its keys. */
   static CompletionStage<Result> decide(Call call, PolicyLookup lookup, Decider next, BiConsumer<Level, String> log) {
-    PolicyValue[] found = find(call, lookup, log);
+    @Nullable PolicyValue[] found = find(call, lookup, log);
     if (found == null) {
       return next.decide(call);
     }
@@ -33,9 +35,9 @@ record PolicyCall(Call call, Call asked, List<Optional<Result.Applied>> policies
   }
 
   /** Returns what counts for each key; null if the call stays as it is. */
-  private static PolicyValue[] find(Call call, PolicyLookup lookup, BiConsumer<Level, String> log) {
+  private static @Nullable PolicyValue @Nullable [] find(Call call, PolicyLookup lookup, BiConsumer<Level, String> log) {
     List<Key> keys = call.keys();
-    PolicyValue[] found = null;
+    @Nullable PolicyValue[] found = null;
     for (int i = 0; i < keys.size(); i++) {
       Key key = keys.get(i);
       String policy = key.policy();
@@ -66,7 +68,7 @@ record PolicyCall(Call call, Call asked, List<Optional<Result.Applied>> policies
     return why == null;
   }
 
-  private static PolicyCall of(Call asked, PolicyValue[] found) {
+  private static PolicyCall of(Call asked, @Nullable PolicyValue[] found) {
     List<Key> keys = new ArrayList<>(found.length);
     List<Integer> places = new ArrayList<>(found.length);
     List<Optional<Result.Applied>> policies = new ArrayList<>(found.length);
@@ -76,8 +78,8 @@ record PolicyCall(Call call, Call asked, List<Optional<Result.Applied>> policies
     for (int i = 0; i < found.length; i++) {
       Key key = asked.keys().get(i);
       PolicyValue value = found[i];
-      List<Limit> limits = value == null ? key.limits() : value.in(key.limits());
-      policies.add(value == null ? Optional.empty() : value.applied(value.isNone() ? List.of() : limits));
+      List<Limit> limits = value == null ? key.limits() : value.isNone() ? List.of() : Objects.requireNonNull(value.in(key.limits()));
+      policies.add(value == null ? Optional.empty() : value.applied(limits));
       if (value != null && value.isNone()) {
         passing = asked.any() && passing < 0 ? i : passing;
       } else if (passing < 0) {

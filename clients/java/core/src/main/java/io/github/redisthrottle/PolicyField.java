@@ -1,6 +1,7 @@
 package io.github.redisthrottle;
 
 import java.util.regex.Pattern;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A field of the hash of policies: the name of a policy, name/prefix* or name/key.
@@ -9,7 +10,7 @@ import java.util.regex.Pattern;
  * @param key the key that it is for; null if it is for several
  * @param prefix what the keys begin with that it is for; null if it is for one, or for all
  */
-record PolicyField(String name, String key, String prefix) {
+record PolicyField(String name, @Nullable String key, @Nullable String prefix) {
   private static final Pattern NAME = Pattern.compile("[A-Za-z0-9._-]{1,64}");
 
   static PolicyField parse(String field) {

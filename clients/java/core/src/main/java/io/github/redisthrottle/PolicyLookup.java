@@ -3,6 +3,7 @@ package io.github.redisthrottle;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.TreeSet;
+import org.jspecify.annotations.Nullable;
 
 /** Which policy counts for a key: the exact key, then the longest prefix, then the name. It never changes, and allocates nothing. */
 final class PolicyLookup {
@@ -14,7 +15,7 @@ final class PolicyLookup {
   private static final class Named {
     final Map<String, PolicyValue> exact = new HashMap<>();
     final Map<String, PolicyValue> prefixes = new HashMap<>();
-    PolicyValue all; // null without one
+    @Nullable PolicyValue all; // null without one
     int[] lengths = {}; // of the prefixes, ascending
     String[] texts = {}; // the prefixes, by their hash: a table of which half is free
     PolicyValue[] values = {};
@@ -41,7 +42,7 @@ final class PolicyLookup {
     }
 
     /** Returns the value of the longest prefix of a key. The hash of each prefix is that of the one before, and what follows. */
-    PolicyValue longest(String key) {
+    @Nullable PolicyValue longest(String key) {
       PolicyValue found = null;
       int hash = 0; // as String.hashCode says
       int read = 0;
@@ -81,7 +82,7 @@ final class PolicyLookup {
   }
 
   /** Returns what counts for a key of a policy; null for the default of the code. */
-  PolicyValue find(String name, String key) {
+  @Nullable PolicyValue find(String name, String key) {
     Named named = names.get(name);
     if (named == null) {
       return null;

@@ -6,10 +6,12 @@ import io.github.redisthrottle.connection.ErrorReply;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.TimeUnit;
 import java.util.function.LongSupplier;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Reads the hash of policies: whole, or of one with the field @version that field alone, unless it has changed or a minute has passed. One
@@ -21,13 +23,13 @@ final class PolicyReader {
 
   private final Hash hash;
   private final LongSupplier clock;
-  private volatile String version; // null without one
+  private volatile @Nullable String version; // null without one
   private volatile long whole; // when the hash was read whole
 
   private interface Hash {
     CompletionStage<Map<String, String>> whole();
 
-    CompletionStage<String> version();
+    CompletionStage<@Nullable String> version();
   }
 
   private PolicyReader(Hash hash, LongSupplier clock) {
@@ -44,36 +46,36 @@ final class PolicyReader {
   }
 
   /** Completes with the hash, or with null if it has not changed. */
-  CompletionStage<Map<String, String>> read() {
-    if (version == null || clock.getAsLong() - whole >= WHOLE_NS) {
+  CompletionStage<@Nullable Map<String, String>> read() {
+    String seen = version;
+    if (seen == null || clock.getAsLong() - whole >= WHOLE_NS) {
       return readWhole();
     }
-    return Stages.chain(hash.version(), now -> version.equals(now) ? CompletableFuture.completedFuture(null) : readWhole());
+    return Stages.chain(hash.version(), now -> seen.equals(now) ? CompletableFuture.completedFuture(null) : readWhole());
   }
 
-  private CompletionStage<Map<String, String>> readWhole() {
-    long began = clock.getAsLong();
-    return Stages.map(
-        hash.whole(),
-        all -> {
-          version = all.get(VERSION);
-          whole = began;
-          return all;
-        });
+  private CompletionStage<@Nullable Map<String, String>> readWhole() {
+    return Stages.map(hash.whole(), all -> all);
+  }
+
+  /** Says that a hash, read whole, counts from now on. One that came too late does not. */
+  void taken(Map<String, String> all) {
+    version = all.get(VERSION);
+    whole = clock.getAsLong();
   }
 
   private record InRedis(Connection connection, String key) implements Hash {
     @Override
     public CompletionStage<Map<String, String>> whole() {
-      return Stages.map(send("HGETALL", key), InRedis::pairs);
+      return Stages.map(send("HGETALL", key), reply -> pairs(reply));
     }
 
     @Override
-    public CompletionStage<String> version() {
+    public CompletionStage<@Nullable String> version() {
       return Stages.map(send("HGET", key, VERSION), reply -> reply == null ? null : reply.toString());
     }
 
-    private CompletionStage<Object> send(String... words) {
+    private CompletionStage<@Nullable Object> send(String... words) {
       return Stages.map(
           connection.send(new Command(List.of(words), key)),
           reply -> {
@@ -86,9 +88,9 @@ final class PolicyReader {
     }
 
     /** Returns fields and values one after the other, or in pairs (RESP3), as a map. */
-    private static Map<String, String> pairs(Object reply) {
+    private static Map<String, String> pairs(@Nullable Object reply) {
       Map<String, String> pairs = new HashMap<>();
-      List<?> words = (List<?>) reply;
+      List<?> words = (List<?>) Objects.requireNonNull(reply);
       for (int i = 0; i < words.size(); i++) {
         if (words.get(i) instanceof List<?> pair) {
           pairs.put(String.valueOf(pair.get(0)), String.valueOf(pair.get(1)));
@@ -111,7 +113,7 @@ final class PolicyReader {
     }
 
     @Override
-    public CompletionStage<String> version() {
+    public CompletionStage<@Nullable String> version() {
       return Stages.map(whole(), all -> all.get(VERSION));
     }
   }

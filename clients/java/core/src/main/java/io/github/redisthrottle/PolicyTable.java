@@ -10,6 +10,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.function.BiConsumer;
+import org.jspecify.annotations.Nullable;
 
 /**
  * What counts after each reading of the hash of policies, and what is said of it. One thread at a time reads; any may look up.
@@ -74,7 +75,7 @@ final class PolicyTable {
     }
   }
 
-  private void changed(String field, String before, String now, boolean first, List<Map.Entry<Level, String>> said) {
+  private void changed(String field, @Nullable String before, @Nullable String now, boolean first, List<Map.Entry<Level, String>> said) {
     if (now == null) {
       PolicyValue old = counts.remove(field);
       if (old != null) {

@@ -8,6 +8,7 @@ import java.util.Locale;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import org.jspecify.annotations.Nullable;
 
 /** What a field of the hash of policies says, once it was read. */
 final class PolicyValue {
@@ -19,15 +20,15 @@ final class PolicyValue {
   final String field;
   final String text;
   final List<Limit> limits; // none if everything passes
-  final Duration ban; // null without one
-  final String banAfter; // null without it
+  final @Nullable Duration ban; // null without one
+  final @Nullable String banAfter; // null without it
   final boolean reserves; // all limits are rates
   final boolean shadows; // one of them is a rehearsal
   final Optional<Result.Applied> applied;
   private final String name;
   private final Set<String> told = ConcurrentHashMap.newKeySet();
 
-  private PolicyValue(String name, String field, String text, List<Limit> limits, Duration ban, String banAfter) {
+  private PolicyValue(String name, String field, String text, List<Limit> limits, @Nullable Duration ban, @Nullable String banAfter) {
     this.name = name;
     this.field = field;
     this.text = text;
@@ -150,7 +151,7 @@ final class PolicyValue {
    * Returns the limits with what the call says of its own: see {@link Limit#hasOwn}. Null if there is another number of them, and the call does
    * not say the same of all of its limits.
    */
-  List<Limit> in(List<Limit> own) {
+  @Nullable List<Limit> in(List<Limit> own) {
     boolean hasOwn = false;
     boolean same = true;
     for (int i = 0; i < own.size(); i++) {

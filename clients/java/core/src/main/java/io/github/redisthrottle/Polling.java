@@ -1,6 +1,7 @@
 package io.github.redisthrottle;
 
 import java.time.Duration;
+import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ThreadLocalRandom;
@@ -28,8 +29,9 @@ final class Polling {
     this.longestNs = longestNs;
     this.reserves =
         call.verb() == Call.Verb.WAIT && call.keys().get(0).limits().stream().allMatch(limit -> limit.kind() == Limit.Kind.RATE);
-    this.forever = call.maxWait().compareTo(Durations.LONGEST_WAIT) >= 0;
-    this.waitsNs = forever ? Long.MAX_VALUE : Durations.nanos(call.maxWait(), "maxWait");
+    Duration maxWait = Objects.requireNonNull(call.maxWait());
+    this.forever = maxWait.compareTo(Durations.LONGEST_WAIT) >= 0;
+    this.waitsNs = forever ? Long.MAX_VALUE : Durations.nanos(maxWait, "maxWait");
   }
 
   /** Decides a call that waits. There are {@code longestNs} between two questions at most. */

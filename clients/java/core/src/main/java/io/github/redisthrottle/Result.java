@@ -9,6 +9,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicReference;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The outcome of a call, and the state after it of the limit that decided: {@link Allowed} or {@link Denied}. Times are whole
@@ -32,7 +33,7 @@ public abstract sealed class Result permits Result.Allowed, Result.Denied {
   }
 
   private final State state;
-  private final AtomicReference<Runnable> ifLost = new AtomicReference<>();
+  private final AtomicReference<@Nullable Runnable> ifLost = new AtomicReference<>();
 
   private Result(State state) {
     this.state = state;

@@ -9,7 +9,10 @@ final class Row {
   final long spare;
   final boolean shadow;
   final boolean zero; // a limit of 0, of which nothing is kept
+
+  @SuppressWarnings("NullAway.Init") // its stack has it
   Usage usage;
+
   boolean stored; // the key holds it, or is to
   boolean changed;
   long charged;

@@ -2,6 +2,7 @@ package io.github.redisthrottle;
 
 import java.util.ArrayList;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A unit counts for one period from its instant on. Beyond 64 entries units share instants that are no earlier than
@@ -15,7 +16,7 @@ final class Sliding extends Usage {
   private final List<Pair> entries;
   private long used;
 
-  Sliding(Limit limit, long now, Stored stored) {
+  Sliding(Limit limit, long now, @Nullable Stored stored) {
     super(limit, now);
     period = limit.length().ns();
     entries = new ArrayList<>(stored == null ? List.of() : stored.pairs());
@@ -41,7 +42,7 @@ final class Sliding extends Usage {
     return ahead;
   }
 
-  private Pair last() {
+  private @Nullable Pair last() {
     return entries.isEmpty() ? null : entries.get(entries.size() - 1);
   }
 
@@ -190,7 +191,7 @@ final class Sliding extends Usage {
   }
 
   @Override
-  Stored stored() {
+  @Nullable Stored stored() {
     return last() == null ? null : new Stored(last().first(), 0, List.copyOf(entries));
   }
 }

@@ -2,6 +2,7 @@ package io.github.redisthrottle;
 
 import java.util.ArrayList;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /** The limits of a call on a key, and what the key holds of others. */
 final class Stack {
@@ -19,7 +20,7 @@ final class Stack {
     this.now = now;
     match();
     for (Row row : rows) {
-      if (row.usage == null) {
+      if (!row.stored) {
         row.usage = Usage.of(row.limit, now, null);
       }
     }
@@ -205,7 +206,7 @@ final class Stack {
   }
 
   /** Returns the only limit that is to be stored, if it is a rate; null otherwise. */
-  private Row loneRate() {
+  private @Nullable Row loneRate() {
     if (!others.isEmpty() || rows.isEmpty()) {
       return null;
     }
@@ -219,7 +220,7 @@ final class Stack {
    * Beside a rate that is left alone, stores one of the call that stands in front of it: a later call would take the
    * number for it.
    */
-  private Row loneRateOfStored() {
+  private @Nullable Row loneRateOfStored() {
     List<Row> stored = rows.stream().filter(this::stores).toList();
     if (stored.size() != 1 || !stored.get(0).isRate()) {
       return null;
@@ -243,7 +244,7 @@ final class Stack {
   private List<Kept> kept() {
     Row lone = loneRate();
     Usage.Stored stored = lone == null ? null : lone.usage.stored();
-    if (stored != null) {
+    if (lone != null && stored != null) {
       return List.of(new Kept(lone.id, new Usage.Stored(stored.at(), stored.more(), List.of())));
     }
     List<Kept> all = new ArrayList<>();

@@ -7,18 +7,19 @@ import java.util.concurrent.CompletionException;
 import java.util.concurrent.CompletionStage;
 import java.util.function.Function;
 import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
 
 /** Stages and futures. */
 final class Stages {
   private Stages() {}
 
   /** Returns a stage that turns the value of another one, and that cancels it when it is cancelled itself. */
-  static <T, R> CompletableFuture<R> map(CompletionStage<T> from, Function<T, R> turn) {
+  static <T extends @Nullable Object, R extends @Nullable Object> CompletableFuture<R> map(CompletionStage<T> from, Function<T, R> turn) {
     return chain(from, value -> CompletableFuture.completedFuture(turn.apply(value)));
   }
 
   /** As {@link #map}, to another stage. */
-  static <T, R> CompletableFuture<R> chain(CompletionStage<T> from, Function<T, CompletionStage<R>> turn) {
+  static <T extends @Nullable Object, R extends @Nullable Object> CompletableFuture<R> chain(CompletionStage<T> from, Function<T, CompletionStage<R>> turn) {
     CompletableFuture<R> to = new CompletableFuture<>();
     cancels(to, from);
     from.whenComplete(
@@ -39,7 +40,7 @@ final class Stages {
   }
 
   /** Hands the outcome of a stage on to a future. */
-  static <T> void copy(CompletionStage<T> from, CompletableFuture<T> to) {
+  static <T extends @Nullable Object> void copy(CompletionStage<T> from, CompletableFuture<T> to) {
     from.whenComplete(
         (value, error) -> {
           if (error != null) {
@@ -51,7 +52,7 @@ final class Stages {
   }
 
   /** Completes a future. What its caller has left before is given back. */
-  static <T> void complete(CompletableFuture<T> to, T value) {
+  static <T extends @Nullable Object> void complete(CompletableFuture<T> to, T value) {
     if (!to.complete(value) && value instanceof Result result) {
       result.lost();
     }

@@ -2,6 +2,7 @@ package io.github.redisthrottle;
 
 import java.util.List;
 import java.util.Optional;
+import org.jspecify.annotations.Nullable;
 
 /** What a {@link Result} holds. Times are in ms; -1 is never. */
 record State(
@@ -18,7 +19,7 @@ record State(
     long granted,
     long waitMs,
     long lastsMs,
-    Result.Place shadow,
+    Result.@Nullable Place shadow,
     List<Result> each,
     Result.By by,
     List<Optional<Result.Applied>> policies) {
@@ -53,7 +54,7 @@ record State(
     long granted;
     long waitMs;
     long lastsMs;
-    Result.Place shadow;
+    Result.@Nullable Place shadow;
     List<Result> each = List.of();
     Result.By by = Result.By.SERVER;
     List<Optional<Result.Applied>> policies = List.of();

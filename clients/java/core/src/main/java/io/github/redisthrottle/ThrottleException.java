@@ -1,5 +1,7 @@
 package io.github.redisthrottle;
 
+import org.jspecify.annotations.Nullable;
+
 /**
  * Any error of this package. Its text never holds a key.
  *
@@ -13,7 +15,7 @@ public abstract sealed class ThrottleException extends RuntimeException
         LimitedException,
         LeaseLostException,
         CallInterruptedException {
-  ThrottleException(String message, Throwable cause) {
+  ThrottleException(String message, @Nullable Throwable cause) {
     super(message, cause);
   }
 

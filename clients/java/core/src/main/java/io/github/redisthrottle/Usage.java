@@ -1,6 +1,7 @@
 package io.github.redisthrottle;
 
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A limit and what is used of it, as of an instant. Instants are ns since 1970, and lengths ns. The rules are those
@@ -38,7 +39,7 @@ abstract sealed class Usage permits Bucket, Sliding, Counted, Usage.Zero {
   record Standing(long capacity, long available, long resetNs, long nextNs) {}
 
   /** Returns a limit with what a key holds of it, null for nothing, brought to an instant. */
-  static Usage of(Limit limit, long now, Stored stored) {
+  static Usage of(Limit limit, long now, @Nullable Stored stored) {
     if (limit.count() == 0) {
       return new Zero(limit, now);
     }
@@ -91,7 +92,7 @@ abstract sealed class Usage permits Bucket, Sliding, Counted, Usage.Zero {
   abstract long fullAt();
 
   /** Returns what to store; null if nothing is used. */
-  abstract Stored stored();
+  abstract @Nullable Stored stored();
 
   /** A limit of 0. It has no state. */
   static final class Zero extends Usage {
@@ -148,7 +149,7 @@ abstract sealed class Usage permits Bucket, Sliding, Counted, Usage.Zero {
     }
 
     @Override
-    Stored stored() {
+    @Nullable Stored stored() {
       return null;
     }
   }

@@ -2,6 +2,7 @@ package io.github.redisthrottle;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Objects;
 
 /** Calls as commands in words. */
 final class Words {
@@ -24,7 +25,7 @@ final class Words {
           return words;
         }
         case BAN -> {
-          words.add(wait(call.ban(), "ban"));
+          words.add(wait(Objects.requireNonNull(call.ban()), "ban"));
           return words;
         }
         case RELEASE -> {
@@ -33,12 +34,12 @@ final class Words {
         }
         case LEASE -> {
           add(words, "SLOTS", key.slots());
-          add(words, "TTL", wait(key.ttl(), "ttl"));
+          add(words, "TTL", wait(Objects.requireNonNull(key.ttl()), "ttl"));
           add(words, "ID", call.id());
         }
         case RENEW -> {
           add(words, "ID", call.id());
-          add(words, "TTL", wait(key.ttl(), "ttl"));
+          add(words, "TTL", wait(Objects.requireNonNull(key.ttl()), "ttl"));
         }
         default -> {
           limits(call, key, words);
@@ -71,7 +72,7 @@ final class Words {
         words.add("SLOTS");
       } else {
         add(words, "SLOTS", key.slots());
-        add(words, "TTL", wait(key.ttl(), "ttl"));
+        add(words, "TTL", wait(Objects.requireNonNull(key.ttl()), "ttl"));
       }
     }
     if (call.any()) {
@@ -113,8 +114,9 @@ final class Words {
     if (!call.waits()) {
       return;
     }
-    boolean forever = call.maxWait().compareTo(Durations.LONGEST_WAIT) >= 0;
-    add(words, "TIMEOUT", forever ? "0ms" : wait(call.maxWait(), "maxWait"));
+    java.time.Duration maxWait = Objects.requireNonNull(call.maxWait());
+    boolean forever = maxWait.compareTo(Durations.LONGEST_WAIT) >= 0;
+    add(words, "TIMEOUT", forever ? "0ms" : wait(maxWait, "maxWait"));
     if (!call.group().isEmpty()) {
       add(words, "GROUP", call.group());
     }

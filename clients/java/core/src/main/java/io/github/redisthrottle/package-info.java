@@ -8,4 +8,7 @@
  * <p>The package is larger than the others, since its classes share what is not public: the words of calls, the state of results, how a
  * server is called. In Java another package could use these only if everybody could.
  */
+@NullMarked
 package io.github.redisthrottle;
+
+import org.jspecify.annotations.NullMarked;

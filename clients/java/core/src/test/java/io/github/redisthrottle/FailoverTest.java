@@ -16,9 +16,11 @@ import io.lettuce.core.RedisURI;
 import io.lettuce.core.cluster.RedisClusterClient;
 import java.time.Duration;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -175,6 +177,51 @@ class FailoverTest {
       watched.master.kill();
       watched.awaitFailover();
       Server.await("the replica decides", () -> decided(limiter, "k"));
+    }
+  }
+
+  /** Callers that wait have connections of their own, to the master of the moment. */
+  @ParameterizedTest
+  @EnumSource
+  void manyCallersWaitForTheMasterThatASentinelNames(Clients client) {
+    Limit hourly = Limit.window(1, Duration.ofHours(1));
+    try (Watched watched = new Watched();
+        Opened opened = Opened.of(client, watched);
+        Limiter limiter = Limiter.over(Remote.over(opened.connection(), Commands.AUTO, Duration.ofSeconds(4)))) {
+      Server.await("it is warm", () -> decided(limiter, "k"));
+      List<CompletableFuture<Result.Allowed>> before = waiters(limiter, hourly);
+      awaitBlocked(watched.master, before.size());
+      assertTrue(decided(limiter, "k"), "more wait than a pool has connections");
+      watched.master.kill();
+      watched.awaitFailover();
+      Server.await("the replica decides", () -> decided(limiter, "k"));
+      for (CompletableFuture<Result.Allowed> waits : before) {
+        assertTrue(Errors.unwrapped(assertThrows(CompletionException.class, waits::join)) instanceof OutageException);
+      }
+      List<CompletableFuture<Result.Allowed>> after = waiters(limiter, hourly);
+      awaitBlocked(watched.replica, after.size());
+      assertTrue(decided(limiter, "k"), "more wait than a pool has connections");
+      after.forEach(waits -> waits.cancel(true));
+      awaitBlocked(watched.replica, 0);
+    }
+  }
+
+  private static List<CompletableFuture<Result.Allowed>> waiters(Limiter limiter, Limit limit) {
+    Server.await("the limit is spent", () -> isSpent(limiter, limit));
+    return Stream.generate(() -> limiter.async().waitFor("w", limit).toCompletableFuture()).limit(20).toList();
+  }
+
+  private static boolean isSpent(Limiter limiter, Limit limit) {
+    try {
+      return limiter.limit("w", limit).limited();
+    } catch (OutageException | OverloadException e) {
+      return false;
+    }
+  }
+
+  private static void awaitBlocked(Server server, int callers) {
+    try (Jedis jedis = server.client()) {
+      Server.await(callers + " wait", () -> jedis.info("clients").contains("blocked_clients:" + callers + "\r"));
     }
   }
 

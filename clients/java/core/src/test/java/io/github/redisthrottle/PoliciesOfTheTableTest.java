@@ -230,6 +230,7 @@ class PoliciesOfTheTableTest {
         Map<String, String> read = reader.read().toCompletableFuture().join();
         if (read != null) {
           policies.read(read);
+          reader.taken(read);
         }
       } catch (CompletionException e) {
         policies.failed(Errors.unwrapped(e));

@@ -137,7 +137,7 @@ class PoliciesTest {
           }
           return Map.of("api", "RATE " + readings + "/m");
         };
-    try (Policies policies = Policies.of(fake, source, Policies.Options.DEFAULT.log((level, line) -> lines.add(line)), now::get)) {
+    try (Policies policies = Policies.of(fake, source, Policies.Options.DEFAULT.log((level, line) -> lines.add(line)), now::get, Duration.ofSeconds(30))) {
       for (int i = 1; i <= 3; i++) {
         now.addAndGet(2_000_000_000);
         policies.decide(Call.limit("k", API)).toCompletableFuture().join();
@@ -147,6 +147,32 @@ class PoliciesTest {
       assertEquals(Map.of("api", "RATE 3/m"), policies.inForce());
     }
     assertTrue(lines.get(1).startsWith("throttle:policies could not be read, what was read last counts"), lines::toString);
+  }
+
+  @Test
+  void aReadingThatNeverEndsIsNotTheLast() {
+    AtomicInteger readings = new AtomicInteger();
+    List<String> lines = new CopyOnWriteArrayList<>();
+    Policies.Source source =
+        () -> {
+          if (readings.incrementAndGet() == 2) {
+            new CountDownLatch(1).await(); // nobody counts
+          }
+          return Map.of("api", "RATE " + readings + "/m");
+        };
+    Policies.Options options = Policies.Options.DEFAULT.log((level, line) -> lines.add(line));
+    try (Policies policies = Policies.of(fake, source, options, now::get, Duration.ofMillis(500))) {
+      Server.await("the first is over", () -> readAnew(policies, "RATE 1/m"));
+      Server.await("another one comes after the second", () -> readAnew(policies, "RATE 3/m"));
+      List<String> failed = lines.stream().filter(line -> line.contains("could not be read")).toList();
+      assertEquals(List.of("throttle:policies could not be read, what was read last counts: there is no answer within 500 ms"), failed);
+    }
+  }
+
+  /** Has the hash read, without a call. */
+  private boolean readAnew(Policies policies, String value) {
+    now.addAndGet(2_000_000_000);
+    return value.equals(policies.inForceNow().toCompletableFuture().join().get("api"));
   }
 
   @Test

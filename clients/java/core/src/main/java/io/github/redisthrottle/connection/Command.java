@@ -1,6 +1,7 @@
 package io.github.redisthrottle.connection;
 
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A command that is to be sent once.
@@ -8,14 +9,14 @@ import java.util.List;
  * @param words its name and arguments
  * @param key the key that decides which server of a cluster gets it; null is any
  */
-public record Command(List<String> words, String key) {
+public record Command(List<String> words, @Nullable String key) {
   /** Copies the words. */
   public Command {
     words = List.copyOf(words);
   }
 
   /** Returns a question whether the server that has a key is alive. */
-  public static Command ping(String key) {
+  public static Command ping(@Nullable String key) {
     return new Command(List.of("PING"), key);
   }
 

@@ -1,6 +1,7 @@
 package io.github.redisthrottle.connection;
 
 import io.github.redisthrottle.MistakeException;
+import java.util.Objects;
 import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
@@ -11,6 +12,7 @@ import java.util.concurrent.ForkJoinWorkerThread;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Hands replies over to callers, away from the thread that has read them: what a caller does next would keep that thread from reading
@@ -44,7 +46,7 @@ public final class Handover {
   private static final class Desk implements Executor, ForkJoinPool.ManagedBlocker {
     private final Thread caller = Thread.currentThread();
     private final Queue<Runnable> replies = new ConcurrentLinkedQueue<>();
-    private CompletableFuture<?> awaited;
+    private @Nullable CompletableFuture<?> awaited;
     private volatile boolean closed;
 
     @Override
@@ -83,7 +85,7 @@ public final class Handover {
 
     @Override
     public boolean isReleasable() {
-      return awaited.isDone() || !replies.isEmpty() || caller.isInterrupted();
+      return Objects.requireNonNull(awaited).isDone() || !replies.isEmpty() || caller.isInterrupted();
     }
 
     void close() {
@@ -156,7 +158,7 @@ public final class Handover {
     return with(null, call);
   }
 
-  private static <T> T with(Desk desk, Supplier<T> call) {
+  private static <T> T with(@Nullable Desk desk, Supplier<T> call) {
     Desk before = HERE.get();
     HERE.set(desk);
     try {

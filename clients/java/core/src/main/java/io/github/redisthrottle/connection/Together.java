@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Consumer;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Calls of one thread that do not depend on each other, such as renewals of leases. A {@link Connection} that blocks would take a round trip
@@ -40,7 +41,7 @@ public final class Together {
   }
 
   /** Collects a command, which {@code sender} sends with the others. Returns null in a thread that collects none. */
-  public static CompletableFuture<Object> collect(Consumer<List<Sent>> sender, Command command) {
+  public static @Nullable CompletableFuture<Object> collect(Consumer<List<Sent>> sender, Command command) {
     Together here = HERE.get();
     if (here == null) {
       return null;

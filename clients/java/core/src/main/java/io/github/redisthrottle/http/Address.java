@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.jspecify.annotations.Nullable;
 
 /** An address of IPv4 or IPv6. One of IPv4 inside IPv6 is one of IPv4, and a zone is left out. */
 record Address(BigInteger value, int bits) {
@@ -13,7 +14,7 @@ record Address(BigInteger value, int bits) {
   private static final BigInteger MAPPED = BigInteger.valueOf(0xffff);
 
   /** Reads an entry of X-Forwarded-For: an address, with or without a port, or brackets around one of IPv6; null is none. */
-  static Address entry(String text) {
+  static @Nullable Address entry(String text) {
     String trimmed = text.replaceAll("^[ \\t]+|[ \\t]+$", "");
     Matcher matcher = ENTRY.matcher(trimmed);
     if (!matcher.matches()) {
@@ -27,7 +28,7 @@ record Address(BigInteger value, int bits) {
   }
 
   /** Reads an address; null is none. */
-  static Address parse(String text) {
+  static @Nullable Address parse(String text) {
     return text.contains(":") ? v6(text) : v4(text);
   }
 
@@ -36,7 +37,7 @@ record Address(BigInteger value, int bits) {
     return new Address(Network.masked(value, bits, length), bits);
   }
 
-  private static Address v4(String text) {
+  private static @Nullable Address v4(String text) {
     Matcher matcher = V4.matcher(text);
     if (!matcher.matches()) {
       return null;
@@ -52,7 +53,7 @@ record Address(BigInteger value, int bits) {
     return new Address(BigInteger.valueOf(value), 32);
   }
 
-  private static Address v6(String text) {
+  private static @Nullable Address v6(String text) {
     int zone = text.indexOf('%');
     if (zone >= 0 && (zone == text.length() - 1 || text.indexOf('%', zone + 1) >= 0)) {
       return null;
@@ -79,7 +80,7 @@ record Address(BigInteger value, int bits) {
   }
 
   /** Reads groups of four digits, of which the last two may be written as IPv4 at the end of an address; null is none. */
-  private static List<Integer> groups(String text, boolean isEnd) {
+  private static @Nullable List<Integer> groups(String text, boolean isEnd) {
     List<Integer> groups = new ArrayList<>();
     if (text.isEmpty()) {
       return groups;

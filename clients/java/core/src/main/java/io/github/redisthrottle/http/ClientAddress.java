@@ -1,6 +1,7 @@
 package io.github.redisthrottle.http;
 
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Which key the address of a client makes: 203.0.113.7, or 2001:db8:1:2::/64, since a host may use all addresses of its network. IPv4
@@ -46,7 +47,7 @@ public final class ClientAddress {
    * @param peer the address that the connection comes from; null or empty without one
    * @param forwarded the values of X-Forwarded-For, in the order of the request
    */
-  public String key(String peer, List<String> forwarded) {
+  public String key(@Nullable String peer, List<String> forwarded) {
     Address client = client(peer == null ? null : Address.entry(peer), forwarded);
     if (client == null) {
       return NOBODY;
@@ -55,7 +56,7 @@ public final class ClientAddress {
   }
 
   /** Walks from the peer to the client, from the right end of X-Forwarded-For, where the nearest proxy wrote. */
-  private Address client(Address peer, List<String> forwarded) {
+  private @Nullable Address client(@Nullable Address peer, List<String> forwarded) {
     Address at = peer;
     String[] entries = String.join(",", forwarded).split(",", -1);
     for (int i = entries.length - 1; i >= 0; i--) {

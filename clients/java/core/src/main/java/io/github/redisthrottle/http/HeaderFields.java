@@ -9,6 +9,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The header fields of a response: RateLimit-Policy and RateLimit of draft-ietf-httpapi-ratelimit-headers-11, and Retry-After. Their
@@ -75,7 +76,7 @@ public final class HeaderFields {
   }
 
   /** Returns a field that may be there already: those that are lists are joined, so that limits may be nested. */
-  public static String merged(String name, String value, String there) {
+  public static String merged(String name, String value, @Nullable String there) {
     boolean isList = name.equals(LIMIT) || name.equals(POLICY);
     return isList && there != null && !there.isEmpty() ? there + ", " + value : value;
   }

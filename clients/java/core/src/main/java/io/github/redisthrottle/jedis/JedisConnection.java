@@ -21,6 +21,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
+import javax.net.ssl.SSLParameters;
+import org.jspecify.annotations.Nullable;
 import redis.clients.jedis.Connection;
 import redis.clients.jedis.ConnectionPool;
 import redis.clients.jedis.ConnectionPoolConfig;
@@ -48,8 +50,7 @@ import redis.clients.jedis.util.Pool;
  * }</pre>
  *
  * <p>Jedis blocks, so a call runs in the thread of its caller, also one that is asynchronous, unless you give an executor. A call that
- * waits for its turn has a connection of its own meanwhile, opened as those of the pool, in a thread of its own: 1,000 at most. A
- * {@code SentineledConnectionProvider} does not say how to open one, so there it holds one of the provider's.
+ * waits for its turn has a connection of its own meanwhile, opened as those of the pool, in a thread of its own: 1,000 at most.
  */
 public final class JedisConnection implements io.github.redisthrottle.connection.Connection {
   private static final Duration TIMEOUT = Duration.ofMillis(200);
@@ -58,21 +59,21 @@ public final class JedisConnection implements io.github.redisthrottle.connection
   private static final int WAITERS = 1000;
   private static final long MOST_NS = TimeUnit.SECONDS.toNanos(5); // connecting, in a process that is busy
 
-  private final ConnectionProvider provider;
-  private final Pool<Connection> pool;
+  private final @Nullable ConnectionProvider provider;
+  private final @Nullable Pool<Connection> pool;
   private final Executor executor;
   private final Runnable close;
   private final String name; // what errors call the only server; empty if it is not known, or not the only one
-  private final Pulse.Place only; // where that one is; null without it
+  private final Pulse.@Nullable Place only; // where that one is; null without it
   private final Map<Object, Long> heard = new ConcurrentHashMap<>(); // when a server has answered, by its pool
   private final Map<Object, Pulse.Place> places = new ConcurrentHashMap<>(); // where a server was, by its pool
   private final AtomicInteger waiting = new AtomicInteger();
   private final Consumer<List<Together.Sent>> sender = this::sendTogether;
 
   /** A caller in line; {@code patience} is null if somebody else watches the server. */
-  private record Waiting(CompletableFuture<Object> reply, CompletionStage<Void> left, Duration patience) {}
+  private record Waiting(CompletableFuture<Object> reply, CompletionStage<Void> left, @Nullable Duration patience) {}
 
-  private JedisConnection(Pulse.Place only, ConnectionProvider provider, Pool<Connection> pool, Executor executor, Runnable close) {
+  private JedisConnection(Pulse.@Nullable Place only, @Nullable ConnectionProvider provider, @Nullable Pool<Connection> pool, Executor executor, Runnable close) {
     this.only = only;
     this.name = only == null ? "" : only.address().getHostString() + ":" + only.address().getPort() + (only.tls() ? " by TLS" : "");
     this.provider = provider;
@@ -104,6 +105,7 @@ public final class JedisConnection implements io.github.redisthrottle.connection
             .password(JedisURIHelper.getPassword(uri))
             .database(JedisURIHelper.getDBIndex(uri))
             .ssl(JedisURIHelper.isRedisSSLScheme(uri))
+            .sslParameters(verifying())
             .build();
     ConnectionPoolConfig pool = new ConnectionPoolConfig();
     pool.setMaxTotal(16);
@@ -111,6 +113,13 @@ public final class JedisConnection implements io.github.redisthrottle.connection
     PooledConnectionProvider provider = new PooledConnectionProvider(new HostAndPort(uri.getHost(), uri.getPort()), config, pool);
     Pulse.Place only = Peer.at(provider.getConnectionMap().keySet().iterator().next(), JedisURIHelper.isRedisSSLScheme(uri));
     return new JedisConnection(only, provider, provider.getPool(), Runnable::run, provider::close);
+  }
+
+  /** By itself Jedis takes any certificate that is trusted for that of the server. */
+  private static SSLParameters verifying() {
+    SSLParameters parameters = new SSLParameters();
+    parameters.setEndpointIdentificationAlgorithm("HTTPS");
+    return parameters;
   }
 
   /**
@@ -153,7 +162,7 @@ public final class JedisConnection implements io.github.redisthrottle.connection
   }
 
   @Override
-  public CompletionStage<Object> sendWaiting(Command command, CompletionStage<Void> left, Duration patience) {
+  public CompletionStage<Object> sendWaiting(Command command, CompletionStage<Void> left, @Nullable Duration patience) {
     CompletableFuture<Object> reply = new CompletableFuture<>();
     if (waiting.incrementAndGet() > WAITERS) {
       waiting.decrementAndGet();
@@ -196,7 +205,7 @@ public final class JedisConnection implements io.github.redisthrottle.connection
   }
 
   @Override
-  public String nodeOf(String key) {
+  public String nodeOf(@Nullable String key) {
     if (!(provider instanceof ClusterConnectionProvider cluster)) {
       return "";
     }
@@ -212,7 +221,7 @@ public final class JedisConnection implements io.github.redisthrottle.connection
     close.run();
   }
 
-  private void run(Command command, CompletableFuture<Object> reply, Waiting waiting) {
+  private void run(Command command, CompletableFuture<Object> reply, @Nullable Waiting waiting) {
     try {
       reply.complete(exchange(command, waiting));
     } catch (RuntimeException e) {
@@ -221,7 +230,7 @@ public final class JedisConnection implements io.github.redisthrottle.connection
     }
   }
 
-  private Object exchange(Command command, Waiting waiting) {
+  private Object exchange(Command command, @Nullable Waiting waiting) {
     HostAndPort there = null;
     boolean asking = false;
     for (int redirects = REDIRECTS; ; redirects--) {
@@ -284,25 +293,29 @@ public final class JedisConnection implements io.github.redisthrottle.connection
     }
   }
 
-  /** Asks a server for a sign of life. One whose place is not known has none. */
-  private static boolean isAlive(Pulse.Place place) {
-    return place != null && Pulse.of(place, TIMEOUT).join();
+  /** Asks a server for a sign of life. One whose place is not known has none. One that was never reached may speak TLS. */
+  private static boolean isAlive(Pulse.@Nullable Place place) {
+    return place != null && (Pulse.of(place, TIMEOUT).join() || (isUntried(place) && Pulse.of(new Pulse.Place(place.address(), true), TIMEOUT).join()));
+  }
+
+  private static boolean isUntried(Pulse.Place place) {
+    return place.address().isUnresolved() && !place.tls();
   }
 
   /**
    * Waits for a turn. A caller that has left has the server answer now; where it does not, the connection is closed, which ends the read and
    * loses what is on its way.
    */
-  private Object turn(Taken taken, Command command, HostAndPort there, Waiting waiting) {
+  private Object turn(Taken taken, Command command, @Nullable HostAndPort there, Waiting waiting) {
     Connection connection = taken.connection();
     Object id = timed(taken, new Command(List.of("CLIENT", "ID"), null));
-    // One of a provider's own connections says enough by its address: a Sentinel names another one for the next master.
-    String run = waiting.patience() != null && taken.isOwn() ? Pulse.run(timed(taken, Pulse.WHO)) : "";
+    Duration patience = waiting.patience();
+    String run = patience != null && taken.isOwn() ? Pulse.run(timed(taken, Pulse.WHO)) : "";
     connection.setTimeoutInfinite();
     Place place = new Place(connection, id instanceof Long number ? number : null);
     waiting.left().whenComplete((value, error) -> leave(place, command, there, waiting));
-    if (waiting.patience() != null) {
-      Pulse.watch(waiting.reply(), waiting.patience(), () -> sign(command, place.where(), run, taken.pool(), waiting.patience()));
+    if (patience != null) {
+      Pulse.watch(waiting.reply(), patience, () -> sign(command, place.where(), run, taken.pool(), patience));
     }
     try {
       return Wire.once(taken, command);
@@ -314,8 +327,11 @@ public final class JedisConnection implements io.github.redisthrottle.connection
     }
   }
 
-  private CompletionStage<?> sign(Command command, Pulse.Place at, String run, Pool<Connection> beside, Duration patience) {
-    return at == null ? send(Command.ping(command.key())) : Pulse.expect(server(command), at, run, patience, () -> who(beside));
+  private CompletionStage<?> sign(Command command, Pulse.@Nullable Place at, String run, @Nullable Pool<Connection> beside, Duration patience) {
+    if (at == null) {
+      return send(Command.ping(command.key()));
+    }
+    return beside == null ? Pulse.expect(server(command), at, patience) : Pulse.expect(server(command), at, run, patience, () -> who(beside));
   }
 
   /** Asks the server that a connection which is opened now leads to which one it is, in a thread of its own. */
@@ -336,7 +352,7 @@ public final class JedisConnection implements io.github.redisthrottle.connection
     return reply;
   }
 
-  private void leave(Place place, Command command, HostAndPort there, Waiting waiting) {
+  private void leave(Place place, Command command, @Nullable HostAndPort there, Waiting waiting) {
     if (waiting.reply().isDone()) { // by silence
       place.leave(id -> false);
     } else if (!place.isEnded()) {
@@ -406,26 +422,31 @@ public final class JedisConnection implements io.github.redisthrottle.connection
     return provider instanceof ClusterConnectionProvider && command.key() != null ? nodeOf(command.key()) : name;
   }
 
-  /** Opens a connection for a caller that waits, or takes one where a provider does not say how they are opened. */
-  private Taken takeBeside(Command command, HostAndPort there) {
+  /** Opens a connection for a caller that waits, or takes one where it is not known how they are opened. */
+  private Taken takeBeside(Command command, @Nullable HostAndPort there) {
     Pool<Connection> beside = poolOf(command, there);
     return beside == null ? take(command, there) : patient(command, there, () -> Taken.beside(beside));
   }
 
-  private Taken take(Command command, HostAndPort there) {
+  private Taken take(Command command, @Nullable HostAndPort there) {
     return patient(command, there, () -> takeNow(command, there));
   }
 
-  /** Returns the pool of the server that a command goes to; null where a provider does not tell. */
-  private Pool<Connection> poolOf(Command command, HostAndPort there) {
+  /** Returns the pool of the server that a command goes to; null where that is not known. */
+  private @Nullable Pool<Connection> poolOf(Command command, @Nullable HostAndPort there) {
     if (provider instanceof ClusterConnectionProvider cluster) {
       return there != null ? cluster.getNodes().get(there.toString()) : Cluster.poolWith(cluster, command.key());
     }
-    return pool;
+    if (pool != null) {
+      return pool;
+    }
+    try (Taken taken = take(command, there)) { // of the master that a Sentinel names now
+      return Peer.pool(taken.connection());
+    }
   }
 
   /** Takes a connection, again if it is late while the server is alive: then this process is late. Nothing has been sent yet. */
-  private Taken patient(Command command, HostAndPort there, Supplier<Taken> take) {
+  private Taken patient(Command command, @Nullable HostAndPort there, Supplier<Taken> take) {
     long began = System.nanoTime();
     while (true) {
       try {
@@ -442,7 +463,7 @@ public final class JedisConnection implements io.github.redisthrottle.connection
   }
 
   /** Returns where the server is that a command goes to, as far as that is known. */
-  private Pulse.Place placeOf(Command command, HostAndPort there) {
+  private Pulse.@Nullable Place placeOf(Command command, @Nullable HostAndPort there) {
     if (!(provider instanceof ClusterConnectionProvider cluster)) {
       return places.getOrDefault(pool == null ? this : pool, only);
     }
@@ -454,10 +475,10 @@ public final class JedisConnection implements io.github.redisthrottle.connection
     return connections == null ? Peer.at(node, false) : places.getOrDefault(connections, Peer.at(node, false));
   }
 
-  private Taken takeNow(Command command, HostAndPort there) {
+  private Taken takeNow(Command command, @Nullable HostAndPort there) {
     if (provider instanceof ClusterConnectionProvider cluster) {
       return there != null ? new Taken(cluster.getConnection(there), null) : Cluster.take(cluster, command.key(), ROOM);
     }
-    return pool != null ? Taken.from(pool, ROOM) : new Taken(provider.getConnection(), null);
+    return pool != null ? Taken.from(pool, ROOM) : new Taken(Objects.requireNonNull(provider).getConnection(), null);
   }
 }

@@ -9,6 +9,7 @@ import java.net.ConnectException;
 import java.net.SocketTimeoutException;
 import java.net.UnknownHostException;
 import javax.net.ssl.SSLException;
+import org.jspecify.annotations.Nullable;
 import redis.clients.jedis.exceptions.JedisClusterOperationException;
 import redis.clients.jedis.exceptions.JedisConnectionException;
 import redis.clients.jedis.exceptions.JedisDataException;
@@ -62,7 +63,7 @@ final class JedisErrors {
     return cause == null ? String.valueOf(error.getMessage()) : String.valueOf(cause.getMessage());
   }
 
-  private static <T extends Throwable> T find(Throwable error, Class<T> kind) {
+  private static <T extends Throwable> @Nullable T find(Throwable error, Class<T> kind) {
     for (Throwable at = error; at != null; at = at.getCause()) {
       if (kind.isInstance(at)) {
         return kind.cast(at);

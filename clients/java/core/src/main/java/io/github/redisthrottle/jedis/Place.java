@@ -5,6 +5,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.Condition;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.LongPredicate;
+import org.jspecify.annotations.Nullable;
 import redis.clients.jedis.Connection;
 
 /**
@@ -16,20 +17,20 @@ final class Place {
   private static final int TIMES = 100;
 
   private final Connection connection;
-  private final Long id;
-  private final Pulse.Place where;
+  private final @Nullable Long id;
+  private final Pulse.@Nullable Place where;
   private final ReentrantLock lock = new ReentrantLock();
   private final Condition ends = lock.newCondition();
   private boolean ended;
 
   /** {@code id} is null where the server does not tell. */
-  Place(Connection connection, Long id) {
+  Place(Connection connection, @Nullable Long id) {
     this.connection = connection;
     this.id = id;
     this.where = Peer.of(connection);
   }
 
-  Pulse.Place where() {
+  Pulse.@Nullable Place where() {
     return where;
   }
 

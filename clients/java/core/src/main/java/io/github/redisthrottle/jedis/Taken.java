@@ -4,13 +4,14 @@ import io.github.redisthrottle.CallInterruptedException;
 import io.github.redisthrottle.OverloadException;
 import java.time.Duration;
 import java.util.NoSuchElementException;
+import org.jspecify.annotations.Nullable;
 import redis.clients.jedis.Connection;
 import redis.clients.jedis.exceptions.JedisException;
 import redis.clients.jedis.util.Pool;
 
 /** A connection of a pool, which closing this gives back, or one beside it, which is closed. */
-record Taken(Connection connection, Pool<Connection> pool, boolean isOwn) implements AutoCloseable {
-  Taken(Connection connection, Pool<Connection> pool) {
+record Taken(Connection connection, @Nullable Pool<Connection> pool, boolean isOwn) implements AutoCloseable {
+  Taken(Connection connection, @Nullable Pool<Connection> pool) {
     this(connection, pool, false);
   }
 

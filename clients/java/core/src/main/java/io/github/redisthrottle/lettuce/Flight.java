@@ -4,12 +4,14 @@ import io.github.redisthrottle.OutageException;
 import io.github.redisthrottle.OverloadException;
 import io.github.redisthrottle.ThrottleException;
 import java.time.Duration;
+import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A call that is under way, and when it is given up. Time in which this process was too busy to send it, or to read what has arrived, does
@@ -54,11 +56,11 @@ final class Flight {
   final CompletableFuture<Object> reply = new CompletableFuture<>();
   private final String name; // of the server
   private final AtomicInteger underWay;
-  private final Function<Link, CompletableFuture<Boolean>> pulse;
+  private final Function<@Nullable Link, CompletableFuture<Boolean>> pulse;
   private final long timeoutNs;
   private final long began = System.nanoTime();
   private final AtomicReference<Stage> stage = new AtomicReference<>(Stage.CONNECTING);
-  private volatile Link link;
+  private volatile @Nullable Link link;
   private volatile boolean isWritten;
   private volatile boolean isDeaf;
   private volatile long written;
@@ -70,7 +72,7 @@ final class Flight {
    * @param underWay the number of calls under way to the same server
    * @param pulse asks the server that a connection leads to for a sign of life; with null the one that is being connected to
    */
-  Flight(String name, long timeoutMs, AtomicInteger underWay, Function<Link, CompletableFuture<Boolean>> pulse) {
+  Flight(String name, long timeoutMs, AtomicInteger underWay, Function<@Nullable Link, CompletableFuture<Boolean>> pulse) {
     this.name = name;
     this.underWay = underWay;
     this.pulse = pulse;
@@ -112,11 +114,12 @@ final class Flight {
       await(Math.min(late, timeoutNs));
       return;
     }
-    if (link == null) {
+    Link over = link;
+    if (over == null) {
       giveUp();
       return;
     }
-    link.turn(() -> judge(asked));
+    over.turn(() -> judge(asked));
     // Whoever blocks the loop keeps it from taking its turn.
     var last = Timer.TIMER.schedule(this::giveUpBusy, MOST_NS, TimeUnit.NANOSECONDS);
     reply.whenComplete((value, error) -> last.cancel(false));
@@ -173,7 +176,7 @@ final class Flight {
   /** Returns whether the server answers nothing. One that many calls are under way to may take a while between two replies. */
   private boolean isSilent() {
     boolean isFlood = underWay.get() >= MANY;
-    return !link.hasHeardSince(isFlood ? System.nanoTime() - timeoutNs - SILENCE_NS : written);
+    return !Objects.requireNonNull(link).hasHeardSince(isFlood ? System.nanoTime() - timeoutNs - SILENCE_NS : written);
   }
 
   private void giveUpBusy() {

@@ -12,10 +12,12 @@ import io.lettuce.core.resource.ClientResources;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.BiFunction;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Calls over Lettuce 6 or 7. It shares the threads ({@link ClientResources}) of the client that you give it, and has connections of its
@@ -33,14 +35,14 @@ public final class LettuceConnection implements Connection {
 
   private final RedisClient client;
   private final RedisURI uri; // of a cluster: of one of its servers
-  private final Topology cluster; // null with one server
+  private final @Nullable Topology cluster; // null with one server
   private final Runnable close;
   private final long timeoutMs;
   private final Addresses addresses = new Addresses();
-  private final Node single;
+  private final @Nullable Node single;
   private final Map<String, Node> nodes = new ConcurrentHashMap<>();
 
-  private LettuceConnection(RedisClient client, RedisURI uri, RedisClusterClient cluster, Duration timeout, Runnable close) {
+  private LettuceConnection(RedisClient client, RedisURI uri, @Nullable RedisClusterClient cluster, Duration timeout, Runnable close) {
     this.client = client;
     this.uri = uri;
     this.close = close;
@@ -50,7 +52,8 @@ public final class LettuceConnection implements Connection {
     this.single = cluster != null ? null : new Node(client, addresses, uri, timeoutMs);
     if (single != null) {
       single.warmUp();
-    } else {
+    }
+    if (this.cluster != null) {
       this.cluster.warmUp(Node.WARM_UP_MS);
     }
   }
@@ -154,7 +157,7 @@ public final class LettuceConnection implements Connection {
 
   private CompletableFuture<Object> follow(Command command, BiFunction<Node, Command[], CompletableFuture<Object>> how) {
     CompletableFuture<Object> result = new CompletableFuture<>();
-    CompletableFuture<Node> found = single != null ? CompletableFuture.completedFuture(single) : cluster.nodeWith(command.key());
+    CompletableFuture<Node> found = cluster == null ? CompletableFuture.completedFuture(Objects.requireNonNull(single)) : cluster.nodeWith(command.key());
     found.whenComplete(
         (node, error) -> {
           if (error != null) {
@@ -211,7 +214,7 @@ public final class LettuceConnection implements Connection {
     String host = colon > 0 ? address.substring(0, colon) : by.uri().getHost();
     Node node = node(host, Integer.parseInt(address.substring(colon + 1)));
     if (text.startsWith("MOVED ")) {
-      cluster.moved(command.key(), node);
+      Objects.requireNonNull(cluster).moved(Objects.requireNonNull(command.key()), node);
       attempt(command, how, left, node, result, command);
     } else {
       attempt(command, how, left, node, result, ASKING, command);

@@ -10,14 +10,15 @@ import io.lettuce.core.RedisURI;
 import java.net.UnknownHostException;
 import java.util.List;
 import java.util.concurrent.CompletionException;
+import org.jspecify.annotations.Nullable;
 
 /** What Lettuce fails with, told apart. */
 final class LettuceErrors {
   private LettuceErrors() {}
 
   /** Returns the error reply that an error is about; null if it is about something else. */
-  static ErrorReply reply(Throwable error) {
-    return unwrapped(error) instanceof RedisCommandExecutionException reply ? new ErrorReply(reply.getMessage()) : null;
+  static @Nullable ErrorReply reply(Throwable error) {
+    return unwrapped(error) instanceof RedisCommandExecutionException reply ? new ErrorReply(String.valueOf(reply.getMessage())) : null;
   }
 
   /** Returns whether an error hides why there is no connection: Lettuce looked for its handshake when that was over. */
@@ -61,7 +62,7 @@ final class LettuceErrors {
   }
 
   /** Returns what a server refused a connection with, of one server or of several that were tried in turn; null without it. */
-  private static String refused(Throwable error) {
+  private static @Nullable String refused(Throwable error) {
     for (Throwable at = error; at != null; at = at.getCause()) {
       if (at instanceof RedisCommandExecutionException) {
         return at.getMessage();

@@ -15,6 +15,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.jspecify.annotations.Nullable;
 
 /** A connection, when it has heard of the server, and the loop that reads it. */
 final class Link {
@@ -56,7 +57,7 @@ final class Link {
   private final StatefulRedisConnection<String, String> connection;
   private final InetSocketAddress address;
   private final AtomicInteger users = new AtomicInteger(1); // whoever made it, and the calls that are under way
-  private volatile EventExecutor loop;
+  private volatile @Nullable EventExecutor loop;
   private volatile long heard = System.nanoTime();
 
   /** {@code address} is where it leads; null if that is not known. */

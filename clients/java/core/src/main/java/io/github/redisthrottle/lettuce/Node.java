@@ -20,6 +20,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A server, and the connection that calls share. Lettuce does not connect again by itself, since it would send again what was under
@@ -43,7 +44,7 @@ final class Node {
   private final RedisURI uri;
   private final long timeoutMs;
   private final Addresses addresses;
-  private final AtomicReference<CompletableFuture<Link>> shared = new AtomicReference<>();
+  private final AtomicReference<@Nullable CompletableFuture<Link>> shared = new AtomicReference<>();
   private final AtomicInteger underWay = new AtomicInteger();
 
   /** When the connection that is shared was begun. */
@@ -125,7 +126,7 @@ final class Node {
   }
 
   /** Asks the server that a connection leads to for a sign of life; with null the one that is being connected to. */
-  private CompletableFuture<Boolean> pulse(Link link) {
+  private CompletableFuture<Boolean> pulse(@Nullable Link link) {
     Pulse.Place place = place(link);
     return place == null
         ? CompletableFuture.completedFuture(System.nanoTime() - answered < LATELY_NS)
@@ -133,7 +134,7 @@ final class Node {
   }
 
   /** Returns where a connection leads; null if that is not known: a Sentinel says it, or it is a path. */
-  private Pulse.Place place(Link link) {
+  private Pulse.@Nullable Place place(@Nullable Link link) {
     if (link != null && link.address() != null) {
       return new Pulse.Place(link.address(), uri.isSsl());
     }
@@ -171,7 +172,7 @@ final class Node {
   CompletableFuture<Object> sendWatched(CompletionStage<Void> left, Duration patience, Command... commands) {
     CompletableFuture<Object> reply = new CompletableFuture<>();
     CompletableFuture<Object> info = new CompletableFuture<>();
-    AtomicReference<Link> at = new AtomicReference<>();
+    AtomicReference<@Nullable Link> at = new AtomicReference<>();
     Pulse.watch(reply, patience, () -> sign(at.get(), Pulse.run(info.getNow(null)), patience));
     return sendAlone(
         reply,
@@ -183,7 +184,7 @@ final class Node {
         commands);
   }
 
-  private CompletableFuture<?> sign(Link link, String run, Duration patience) {
+  private CompletableFuture<?> sign(@Nullable Link link, String run, Duration patience) {
     Pulse.Place place = place(link);
     return place == null ? send(Command.ping(null)) : Pulse.expect(name(), place, run, patience, this::who);
   }
@@ -275,7 +276,7 @@ final class Node {
    * Has the server answer a caller that waits, again and again: the first time may overtake its command. Another server, to which the address
    * leads by now, would hit somebody else with that number.
    */
-  private void unblock(Link link, Object id, CompletableFuture<Object> reply, int times) {
+  private void unblock(Link link, @Nullable Object id, CompletableFuture<Object> reply, int times) {
     if (reply.isDone()) {
       return;
     }
@@ -307,7 +308,7 @@ final class Node {
     drop(shared.get());
   }
 
-  private void drop(CompletableFuture<Link> connecting) {
+  private void drop(@Nullable CompletableFuture<Link> connecting) {
     if (connecting != null && shared.compareAndSet(connecting, null)) {
       connecting.whenComplete(
           (link, error) -> {

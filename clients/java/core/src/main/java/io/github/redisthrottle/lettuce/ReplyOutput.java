@@ -9,6 +9,7 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /** A reply of any form: an integer, a text, an error, or lists of them. */
 final class ReplyOutput extends CommandOutput<String, String, Object> {
@@ -69,7 +70,7 @@ final class ReplyOutput extends CommandOutput<String, String, Object> {
     close();
   }
 
-  private void add(Object value) {
+  private void add(@Nullable Object value) {
     if (!marked) { // decoders call this
       marked = true;
       heard.run();

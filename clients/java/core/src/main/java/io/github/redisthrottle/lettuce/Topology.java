@@ -13,12 +13,14 @@ import io.lettuce.core.cluster.models.partitions.RedisClusterNode;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Which server of a cluster has which slot. Several servers are asked at the same time, each with the timeout of a call: Lettuce's own
@@ -40,7 +42,7 @@ final class Topology {
   private final AtomicReference<CompletableFuture<Void>> asking = new AtomicReference<>();
   private final AtomicReference<CompletableFuture<Void>> askingYours = new AtomicReference<>();
   private volatile List<Node> known = List.of();
-  private volatile Claim[] slots; // null while nothing is known
+  private volatile Claim @Nullable [] slots; // null while nothing is known
   private volatile long asked;
 
   Topology(RedisClusterClient yours, RedisURI seed, long timeoutMs, Function<RedisURI, Node> nodes) {
@@ -51,7 +53,7 @@ final class Topology {
   }
 
   /** Returns the server that has a key, or any without one. It waits as long as a call does, while nothing is known. */
-  CompletableFuture<Node> nodeWith(String key) {
+  CompletableFuture<Node> nodeWith(@Nullable String key) {
     CompletableFuture<Void> isKnown = slots != null ? CompletableFuture.completedFuture(null) : refresh();
     return isKnown.thenApply(done -> found(key));
   }
@@ -61,7 +63,7 @@ final class Topology {
     refresh().copy().completeOnTimeout(null, ms, TimeUnit.MILLISECONDS).exceptionally(error -> null).join();
   }
 
-  private Node found(String key) {
+  private Node found(@Nullable String key) {
     Node node = key == null ? any() : owner(key);
     if (node == null) {
       refresh();
@@ -71,7 +73,7 @@ final class Topology {
   }
 
   /** Returns the server that has a key; null while it is not known. Where that one is out of reach, another may have it soon. */
-  Node owner(String key) {
+  @Nullable Node owner(String key) {
     Claim[] now = slots;
     Claim claim = now == null ? null : now[SlotHash.getSlot(key)];
     if (claim != null && claim.node().isSilent()) {
@@ -86,7 +88,7 @@ final class Topology {
 
   /** Notes what a server says that had a slot before. */
   void moved(String key, Node to) {
-    Claim[] next = slots.clone();
+    Claim[] next = Objects.requireNonNull(slots).clone();
     int slot = SlotHash.getSlot(key);
     next[slot] = new Claim(to, next[slot] == null ? 0 : next[slot].epoch());
     slots = next;

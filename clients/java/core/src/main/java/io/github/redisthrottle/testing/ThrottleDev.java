@@ -9,10 +9,12 @@ import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.time.Instant;
+import java.util.Objects;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.jspecify.annotations.Nullable;
 
 /**
  * A server of throttle-dev for tests over a socket, which this process has started: one for each test class. It ends when it is closed, or
@@ -33,8 +35,8 @@ public final class ThrottleDev implements AutoCloseable {
   private final Process process;
   private final Thread end;
   private final int port;
-  private Socket socket;
-  private BufferedReader replies;
+  private @Nullable Socket socket;
+  private @Nullable BufferedReader replies;
 
   private ThrottleDev(Process process, int port) {
     this.process = process;
@@ -146,14 +148,15 @@ public final class ThrottleDev implements AutoCloseable {
       OutputStream out = socket.getOutputStream();
       out.write(sent.toString().getBytes(StandardCharsets.UTF_8));
       out.flush();
-      String reply = replies.readLine();
+      BufferedReader in = Objects.requireNonNull(replies);
+      String reply = in.readLine();
       if (reply == null) {
         throw new IOException("it has closed the connection");
       }
       if (reply.startsWith("-")) {
         throw new IllegalStateException(reply.substring(1));
       }
-      return reply.startsWith("$") ? replies.readLine() : reply.substring(1);
+      return reply.startsWith("$") ? in.readLine() : reply.substring(1);
     } catch (IOException e) {
       throw new IllegalStateException("throttle-dev has ended: " + e.getMessage(), e);
     } finally {

@@ -3,6 +3,7 @@ package io.github.redisthrottle.testing;
 import io.github.redisthrottle.FakeLimiter;
 import io.github.redisthrottle.Limiter;
 import java.util.Map;
+import java.util.Objects;
 import java.util.function.Function;
 import org.junit.jupiter.api.extension.ExtensionContext;
 import org.junit.jupiter.api.extension.ExtensionContext.Namespace;
@@ -52,7 +53,7 @@ public final class ThrottleExtension implements ParameterResolver {
 
   @Override
   public Object resolveParameter(ParameterContext parameter, ExtensionContext context) {
-    return KNOWN.get(parameter.getParameter().getType()).apply(context);
+    return Objects.requireNonNull(KNOWN.get(parameter.getParameter().getType())).apply(context);
   }
 
   private static FakeLimiter fake(ExtensionContext context) {

@@ -204,7 +204,7 @@ public final class Server implements AutoCloseable {
    * the range from which outgoing connections get theirs. The sign of a claim is the UDP port of the same number, which no server uses: tests in
    * any language look at it.
    */
-  static int freePort() {
+  public static int freePort() {
     while (true) {
       int port = ThreadLocalRandom.current().nextInt(11_000, 22_000);
       if (isClaimed(port) && isClaimed(port + 10_000)) {

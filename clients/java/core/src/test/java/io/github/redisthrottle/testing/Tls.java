@@ -1,22 +1,35 @@
 package io.github.redisthrottle.testing;
 
 import java.io.IOException;
+import java.io.InputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.security.GeneralSecurityException;
+import java.security.KeyStore;
+import java.security.cert.CertificateFactory;
 import java.util.List;
+import javax.net.ssl.SSLContext;
+import javax.net.ssl.TrustManagerFactory;
 
-/** A key of a server on this machine, and its certificate, which nobody has signed but itself. */
+/** A key of a server, and its certificate, which nobody has signed but itself. */
 public final class Tls implements AutoCloseable {
   private final Path folder;
 
+  /** Makes one of a server on this machine. */
   public Tls() {
+    this("DNS:localhost,IP:127.0.0.1");
+  }
+
+  /** Makes one of a server with these names. */
+  public Tls(String names) {
     try {
       folder = Files.createTempDirectory("throttle-tls-");
       Process openssl =
           new ProcessBuilder(
-                  ("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=localhost"
-                          + " -addext subjectAltName=DNS:localhost,IP:127.0.0.1")
+                  ("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=throttle"
+                          + " -addext subjectAltName="
+                          + names)
                       .split(" ", -1))
               .directory(folder.toFile())
               .redirectErrorStream(true)
@@ -35,17 +48,54 @@ public final class Tls implements AutoCloseable {
     return folder.resolve("cert.pem");
   }
 
+  private Path key() {
+    return folder.resolve("key.pem");
+  }
+
   /** Returns the options of a server that listens with TLS at a port. */
-  List<String> options(int port) {
+  public List<String> options(int port) {
     String certificate = certificate().toString();
     return List.of(
-        "--tls-port", String.valueOf(port), "--tls-cert-file", certificate, "--tls-key-file", folder.resolve("key.pem").toString(), "--tls-ca-cert-file", certificate,
+        "--tls-port", String.valueOf(port), "--tls-cert-file", certificate, "--tls-key-file", key().toString(), "--tls-ca-cert-file", certificate,
         "--tls-auth-clients", "no", "--tls-cluster", "yes");
+  }
+
+  /** Has a server show this certificate to whoever connects from now on. */
+  public void replace(Server server) {
+    server.run("CONFIG", "SET", "tls-cert-file", certificate().toString(), "tls-key-file", key().toString());
+  }
+
+  /** Returns a file with the certificates of several. */
+  public static Path both(Tls one, Tls other) {
+    try {
+      String all = Files.readString(one.certificate()) + Files.readString(other.certificate());
+      return Files.writeString(one.folder.resolve("both.pem"), all);
+    } catch (IOException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  /** Returns a context that trusts the certificates of a file. */
+  public static SSLContext trusting(Path certificates) {
+    try (InputStream in = Files.newInputStream(certificates)) {
+      KeyStore store = KeyStore.getInstance(KeyStore.getDefaultType());
+      store.load(null, null);
+      for (var certificate : CertificateFactory.getInstance("X.509").generateCertificates(in)) {
+        store.setCertificateEntry("c" + store.size(), certificate);
+      }
+      TrustManagerFactory trust = TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
+      trust.init(store);
+      SSLContext context = SSLContext.getInstance("TLS");
+      context.init(null, trust.getTrustManagers(), null);
+      return context;
+    } catch (IOException | GeneralSecurityException e) {
+      throw new IllegalStateException(e);
+    }
   }
 
   @Override
   public void close() {
-    for (String name : List.of("key.pem", "cert.pem", "")) {
+    for (String name : List.of("key.pem", "cert.pem", "both.pem", "")) {
       var unused = folder.resolve(name).toFile().delete();
     }
   }
