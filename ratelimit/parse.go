@@ -150,7 +150,7 @@ func (o limitOption) read(l Limit, word string) (Limit, error) {
 		p, err := parsePeriod(word, false)
 		return o.duration(l, p.length), err
 	}
-	n, err := strconv.ParseInt(word, 10, 64)
+	n, err := parseInt(word)
 	if err != nil {
 		return l, fmt.Errorf("%q is not an integer from 0 to 9223372036854775807", word)
 	}
@@ -159,11 +159,20 @@ func (o limitOption) read(l Limit, word string) (Limit, error) {
 
 func parseQuota(word string, calendar bool) (count int64, every period, err error) {
 	number, text, ok := strings.Cut(word, "/")
-	if count, err = strconv.ParseInt(number, 10, 64); !ok || err != nil {
+	if count, err = parseInt(number); !ok || err != nil {
 		return 0, period{}, fmt.Errorf("%q is not count/period, such as 5/s or 100/30m", word)
 	}
 	every, err = parsePeriod(text, calendar)
 	return count, every, err
+}
+
+// parseInt reads a number as the server does, which takes no + and no 0 before it.
+func parseInt(text string) (int64, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err == nil && strconv.FormatInt(n, 10) != text {
+		err = strconv.ErrSyntax
+	}
+	return n, err
 }
 
 // parsePeriod reads a length of time: a number and a unit, or a unit alone for one of it.
@@ -174,7 +183,7 @@ func parsePeriod(text string, calendar bool) (period, error) {
 		number = "1"
 	}
 	if c := calendarUnit(unit); calendar && meanSeconds[c] != 0 {
-		n, err := strconv.ParseInt(number, 10, 64)
+		n, err := parseInt(number)
 		if err != nil {
 			return period{}, fmt.Errorf("%q: weeks, months and years are whole", text)
 		}

@@ -55,7 +55,7 @@ var durationUnits = [...]struct {
 // parseDecimal reads digits with at most one point between them.
 func parseDecimal(text string) (*big.Rat, bool) {
 	whole, decimals, _ := strings.Cut(text, ".")
-	if whole == "" || strings.HasSuffix(text, ".") || len(text) > 40 || strings.Trim(whole+decimals, "0123456789") != "" {
+	if whole == "" || len(whole) > 1 && whole[0] == '0' || strings.HasSuffix(text, ".") || len(text) > 40 || strings.Trim(whole+decimals, "0123456789") != "" {
 		return nil, false
 	}
 	return new(big.Rat).SetString(text)

@@ -27,7 +27,7 @@ export function duration(text: string): Duration {
 const ns: Record<string, bigint> = { d: 86_400_000_000_000n, h: 3_600_000_000_000n, m: 60_000_000_000n, s: 1_000_000_000n, ms: 1_000_000n }
 const milli = 1_000_000n
 const longest = 2n ** 63n - 1n
-const form = /^(\d{1,38})?(?:\.(\d{1,38}))?([a-z]+)$/
+const form = /^(0|[1-9]\d{0,37})?(?:\.(\d{1,38}))?([a-z]+)$/
 
 /** The mean length of the units of calendar windows, in seconds. */
 export const calendar: Record<string, number> = { w: 7 * 86_400, mo: (146_097 * 86_400) / 4800, y: (146_097 * 86_400) / 400 }

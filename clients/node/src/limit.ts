@@ -165,8 +165,8 @@ export class Limit {
 
 /** Returns the window in which denied calls count, of an option `banAfter` such as `10/1h`. */
 export function denialsOf(banAfter: unknown): Limit {
-  const [, count, period] = /^(\d{1,15})\/(.+)$/.exec(typeof banAfter === 'string' ? banAfter : '') ?? []
-  if (!count || Number(count) < 1) throw new RangeError(`banAfter must be a count, at least 1, and a period, such as '10/1h', not ${String(banAfter)}`)
+  const [, count, period] = /^([1-9]\d{0,14})\/(.+)$/.exec(typeof banAfter === 'string' ? banAfter : '') ?? []
+  if (!count) throw new RangeError(`banAfter must be a count, at least 1, and a period, such as '10/1h', not ${String(banAfter)}`)
   nanoseconds(period, 'banAfter: the period')
   return fixed(Number(count), period as Period, { first: true })
 }

@@ -16,7 +16,7 @@ _NS = {"d": 86_400_000_000_000, "h": 3_600_000_000_000, "m": 60_000_000_000, "s"
 CALENDAR = {"w": 7 * 86_400, "mo": 146_097 * 86_400 // 4800, "y": 146_097 * 86_400 // 400}
 """The units of calendar windows, and their mean length in seconds."""
 _LONGEST = 2**63 - 1
-_FORM = re.compile(r"([0-9]{1,38}(?:\.[0-9]{1,38})?)?([a-z]+)")
+_FORM = re.compile(r"((?:0|[1-9][0-9]{0,37})(?:\.[0-9]{1,38})?)?([a-z]+)")
 
 
 def nanoseconds(value: object, what: str, calendar: bool = False) -> int:
