@@ -7,6 +7,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.regex.Pattern;
+import org.jspecify.annotations.Nullable;
 import org.springframework.expression.EvaluationContext;
 import org.springframework.expression.Expression;
 import org.springframework.expression.ExpressionException;
@@ -133,7 +134,7 @@ public final class Expressions {
     }
 
     /** Returns whether a value is null, or has a part that is null, such as a list of texts to join. */
-    private static boolean hasNull(Object value) {
+    private static boolean hasNull(@Nullable Object value) {
       Iterable<?> parts = value instanceof Iterable<?> some ? some : value instanceof Object[] array ? Arrays.asList(array) : List.of();
       for (Object part : parts) {
         if (part == null) {

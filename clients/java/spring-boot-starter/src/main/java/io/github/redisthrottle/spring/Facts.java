@@ -1,37 +1,39 @@
 package io.github.redisthrottle.spring;
 
+import org.jspecify.annotations.Nullable;
+
 /** What expressions know of a request. Outside of one, everything is null. */
 public interface Facts {
   /** There is no request. */
   Facts NONE = new Facts() {};
 
   /** Returns the key that the address of the client makes: an IPv4 address, or the network of an IPv6 address. */
-  default String getAddress() {
+  default @Nullable String getAddress() {
     return null;
   }
 
   /** Returns the name of who has signed in; null for nobody. */
-  default String getPrincipal() {
+  default @Nullable String getPrincipal() {
     return null;
   }
 
   /** Returns the method of the request, such as GET. */
-  default String getMethod() {
+  default @Nullable String getMethod() {
     return null;
   }
 
   /** Returns the path of the request. */
-  default String getPath() {
+  default @Nullable String getPath() {
     return null;
   }
 
   /** Returns the first value of a header field; null without one. */
-  default String header(String name) {
+  default @Nullable String header(String name) {
     return null;
   }
 
   /** Returns the first value of a parameter in the query; null without one. */
-  default String query(String name) {
+  default @Nullable String query(String name) {
     return null;
   }
 }

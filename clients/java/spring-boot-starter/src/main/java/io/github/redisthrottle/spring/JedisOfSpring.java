@@ -5,10 +5,12 @@ import io.github.redisthrottle.connection.Connection;
 import io.github.redisthrottle.jedis.JedisConnection;
 import java.time.Duration;
 import java.util.List;
+import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.CompletionStage;
 import java.util.stream.Collectors;
 import java.util.stream.StreamSupport;
+import org.jspecify.annotations.Nullable;
 import org.springframework.data.redis.connection.RedisClusterConfiguration;
 import org.springframework.data.redis.connection.RedisNode;
 import org.springframework.data.redis.connection.RedisPassword;
@@ -48,20 +50,20 @@ record JedisOfSpring(JedisConnection next, ConnectionProvider provider) implemen
     if (sentinel != null) {
       JedisClientConfig master = config(client, timeout, sentinel.getUsername(), sentinel.getPassword(), sentinel.getDatabase());
       JedisClientConfig watcher = config(client, timeout, sentinel.getSentinelUsername(), sentinel.getSentinelPassword(), 0);
-      return of(new SentineledConnectionProvider(sentinel.getMaster().getName(), master, pool, addresses(sentinel.getSentinels()), watcher));
+      return of(new SentineledConnectionProvider(Objects.requireNonNull(sentinel.getMaster()).getName(), master, pool, addresses(sentinel.getSentinels()), watcher));
     }
     RedisClusterConfiguration cluster = factory.getClusterConfiguration();
     if (cluster != null) {
       JedisClientConfig config = config(client, timeout, cluster.getUsername(), cluster.getPassword(), 0);
       return of(new ClusterConnectionProvider(addresses(cluster.getClusterNodes()), config, pool));
     }
-    RedisStandaloneConfiguration alone = factory.getStandaloneConfiguration();
+    RedisStandaloneConfiguration alone = Objects.requireNonNull(factory.getStandaloneConfiguration());
     JedisClientConfig config = config(client, timeout, alone.getUsername(), alone.getPassword(), alone.getDatabase());
     HostAndPort address = new HostAndPort(alone.getHostName(), alone.getPort());
     return of(new PooledConnectionProvider(address, config, pool));
   }
 
-  private static JedisClientConfig config(JedisClientConfiguration client, Duration timeout, String user, RedisPassword password, int database) {
+  private static JedisClientConfig config(JedisClientConfiguration client, Duration timeout, @Nullable String user, RedisPassword password, int database) {
     DefaultJedisClientConfig.Builder config = DefaultJedisClientConfig.builder().ssl(client.isUseSsl()).database(database);
     password.map(String::new).ifPresent(config::password);
     if (user != null && !user.isEmpty()) {
@@ -78,7 +80,7 @@ record JedisOfSpring(JedisConnection next, ConnectionProvider provider) implemen
 
   private static Set<HostAndPort> addresses(Iterable<RedisNode> nodes) {
     return StreamSupport.stream(nodes.spliterator(), false)
-        .map(node -> new HostAndPort(node.getHost(), node.getPort()))
+        .map(node -> new HostAndPort(node.getHost(), Objects.requireNonNull(node.getPort())))
         .collect(Collectors.toSet());
   }
 

@@ -10,6 +10,7 @@ import io.lettuce.core.cluster.RedisClusterClient;
 import java.lang.reflect.Field;
 import java.time.Duration;
 import java.util.List;
+import java.util.Objects;
 import org.springframework.data.redis.connection.RedisClusterConfiguration;
 import org.springframework.data.redis.connection.RedisConfiguration;
 import org.springframework.data.redis.connection.RedisNode;
@@ -87,7 +88,7 @@ final class LettuceOfSpring {
     }
     if (configuration instanceof RedisClusterConfiguration cluster) {
       RedisNode first = cluster.getClusterNodes().iterator().next();
-      return over(alone(cluster, first.getHost(), first.getPort()));
+      return over(alone(cluster, Objects.requireNonNull(first.getHost()), Objects.requireNonNull(first.getPort())));
     }
     if (configuration instanceof RedisSentinelConfiguration sentinel) {
       return over(sentinel(sentinel));

@@ -7,8 +7,10 @@ import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
+import org.jspecify.annotations.Nullable;
 
 /** The limits in {@code redis-throttle.limits}, by name. Each has the policy of its name, if it can be one's. */
 public final class NamedLimits {
@@ -64,7 +66,7 @@ public final class NamedLimits {
    * @param policy null or empty for that of the name
    * @throws IllegalArgumentException says what is wrong, and which names there are
    */
-  public List<Limit> get(String text, String policy) {
+  public List<Limit> get(@Nullable String text, @Nullable String policy) {
     if (policy == null || policy.isEmpty()) {
       return get(text == null ? "" : text);
     }
@@ -72,20 +74,20 @@ public final class NamedLimits {
   }
 
   /** As {@link #get(String, String)}, for the values of the properties limits and policy. What is wrong is refused with the name of the property. */
-  public List<Limit> read(String property, String limits, String policy) {
+  public List<Limit> read(String property, @Nullable String limits, @Nullable String policy) {
     if (policy == null) {
-      return Settings.value(property + ".limits", limits, this::get);
+      return Settings.value(property + ".limits", limits, one -> get(Objects.requireNonNull(one)));
     }
     if (limits != null) {
-      Settings.value(property + ".limits", limits, this::get);
+      Settings.value(property + ".limits", limits, one -> get(Objects.requireNonNull(one)));
     }
     return Settings.value(property + ".policy", policy, one -> get(limits, one));
   }
 
   /** As {@link #nameOf(String)}. Limits that have a policy and no name are called as the policy. */
-  public String nameOf(String text, String policy) {
+  public String nameOf(@Nullable String text, @Nullable String policy) {
     boolean isNamed = text != null && named.containsKey(text);
-    return isNamed || policy == null || policy.isEmpty() ? nameOf(text) : policy;
+    return isNamed || policy == null || policy.isEmpty() ? nameOf(Objects.requireNonNull(text)) : policy;
   }
 
   /** Returns what keys call limits that were given as a text: their name, or what they limit. */

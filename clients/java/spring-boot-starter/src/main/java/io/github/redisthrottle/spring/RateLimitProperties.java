@@ -7,6 +7,7 @@ import io.github.redisthrottle.http.Undecided;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import org.jspecify.annotations.Nullable;
 import org.springframework.boot.context.properties.ConfigurationProperties;
 import org.springframework.boot.context.properties.bind.DefaultValue;
 
@@ -35,9 +36,9 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
 @ConfigurationProperties(prefix = "redis-throttle", ignoreUnknownFields = false)
 public record RateLimitProperties(
     @DefaultValue("true") boolean enabled,
-    String url,
+    @Nullable String url,
     @DefaultValue("200ms") Duration timeout,
-    Duration poll,
+    @Nullable Duration poll,
     @DefaultValue Map<String, String> limits,
     @DefaultValue Policies policies,
     @DefaultValue List<Route> routes,
@@ -47,7 +48,7 @@ public record RateLimitProperties(
     @DefaultValue("deny") String overload,
     @DefaultValue("raise") String mistake,
     @DefaultValue("1s") Duration retryAfter,
-    String xRateLimit,
+    @Nullable String xRateLimit,
     @DefaultValue("false") boolean preflights,
     @DefaultValue Clients clients,
     @DefaultValue Gateway gateway) {
@@ -72,20 +73,20 @@ public record RateLimitProperties(
    * @param mistake As redis-throttle.mistake, for this route.
    */
   public record Route(
-      String name,
+      @Nullable String name,
       @DefaultValue("/**") List<String> paths,
       @DefaultValue List<String> methods,
-      String limits,
-      String policy,
-      String key,
+      @Nullable String limits,
+      @Nullable String policy,
+      @Nullable String key,
       @DefaultValue List<Key> keys,
-      String cost,
-      String skip,
-      Duration ban,
-      String banAfter,
-      String outage,
-      String overload,
-      String mistake) {}
+      @Nullable String cost,
+      @Nullable String skip,
+      @Nullable Duration ban,
+      @Nullable String banAfter,
+      @Nullable String outage,
+      @Nullable String overload,
+      @Nullable String mistake) {}
 
   /**
    * A key of a request, with its limits.
@@ -95,7 +96,7 @@ public record RateLimitProperties(
    * @param policy The policy of the limits. By default their name.
    * @param name What the key in Redis begins with after "http:". By default the name of the limits.
    */
-  public record Key(String key, String limits, String policy, String name) {}
+  public record Key(@Nullable String key, @Nullable String limits, @Nullable String policy, @Nullable String name) {}
 
   /**
    * The policies: limits in a hash in Redis, which take the place of those of the application.
@@ -114,7 +115,7 @@ public record RateLimitProperties(
    * @param key What the key in Redis ends with: processes with the same key share the limits. By default the name.
    * @param maxWait How long a request waits for its turn at most. 0 fails at once.
    */
-  public record Outgoing(String limits, String policy, String key, @DefaultValue("0s") Duration maxWait) {}
+  public record Outgoing(@Nullable String limits, @Nullable String policy, @Nullable String key, @DefaultValue("0s") Duration maxWait) {}
 
   /**
    * How this process decides while Redis is out of reach.
@@ -124,7 +125,7 @@ public record RateLimitProperties(
    *     together may exceed such a limit.
    * @param keys How many keys a process remembers. When there are more, those used least recently begin with full limits.
    */
-  public record Local(Integer processes, @DefaultValue("false") boolean neverMore, @DefaultValue("100000") int keys) {}
+  public record Local(@Nullable Integer processes, @DefaultValue("false") boolean neverMore, @DefaultValue("100000") int keys) {}
 
   /**
    * Who the client of a request is.
@@ -132,7 +133,7 @@ public record RateLimitProperties(
    * @param ipv6 How many bits of an IPv6 address are the client's, from 1 to 128.
    * @param trusted The proxies whose X-Forwarded-For is believed: addresses and networks, such as 10.1.0.0/24.
    */
-  public record Clients(@DefaultValue("64") int ipv6, List<String> trusted) {}
+  public record Clients(@DefaultValue("64") int ipv6, @Nullable List<String> trusted) {}
 
   /**
    * The rate limiter of Spring Cloud Gateway (redis-throttle-spring-cloud-gateway).
@@ -144,14 +145,15 @@ public record RateLimitProperties(
 
   /** Returns what protects the application from an outage. */
   Guard guard(Decider next) {
-    if (local.processes() == null) {
+    Integer processes = local.processes();
+    if (processes == null) {
       if (local.neverMore() || local.keys() != KEYS) {
         throw Settings.wrong("redis-throttle.local.processes", null, "it is missing: how many processes share the limits, such as 4");
       }
       return Guard.of(next, Guard.Policy.FAIL);
     }
     Guard guard = Guard.of(next, Guard.Policy.LOCAL);
-    guard = Settings.value("redis-throttle.local.processes", local.processes(), guard::processes);
+    guard = Settings.value("redis-throttle.local.processes", processes, guard::processes);
     guard = Settings.value("redis-throttle.local.keys", local.keys(), guard::keys);
     return local.neverMore() ? guard.neverMore() : guard;
   }

@@ -12,6 +12,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Function;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Sends calls to that one of several servers which says it is the master. It is looked for at the first call, and anew after it did not answer or
@@ -21,7 +22,7 @@ final class StaticMaster implements Connection {
   private static final Command ROLE = new Command(List.of("ROLE"), null);
 
   private final List<Connection> servers;
-  private final AtomicReference<CompletableFuture<Connection>> master = new AtomicReference<>();
+  private final AtomicReference<@Nullable CompletableFuture<Connection>> master = new AtomicReference<>();
 
   StaticMaster(List<Connection> servers) {
     this.servers = servers;
@@ -86,14 +87,14 @@ final class StaticMaster implements Connection {
     if (now != null) {
       return now;
     }
-    AtomicReference<Throwable> why = new AtomicReference<>();
+    AtomicReference<@Nullable Throwable> why = new AtomicReference<>();
     CompletableFuture<?>[] asked = servers.stream().map(server -> ask(server, next, why)).toArray(CompletableFuture<?>[]::new);
     CompletableFuture.allOf(asked).whenComplete((all, error) -> next.completeExceptionally(nobody(why.get())));
     return next;
   }
 
   /** Asks a server whether it is the master. The stage never fails. */
-  private static CompletableFuture<Void> ask(Connection server, CompletableFuture<Connection> found, AtomicReference<Throwable> why) {
+  private static CompletableFuture<Void> ask(Connection server, CompletableFuture<Connection> found, AtomicReference<@Nullable Throwable> why) {
     return server
         .send(ROLE)
         .<Void>handle(
@@ -111,7 +112,7 @@ final class StaticMaster implements Connection {
         .toCompletableFuture();
   }
 
-  private RuntimeException nobody(Throwable why) {
+  private RuntimeException nobody(@Nullable Throwable why) {
     return why instanceof MistakeException || why instanceof OverloadException
         ? (RuntimeException) why
         : new OutageException("none of the " + servers.size() + " servers says that it is the master", why);

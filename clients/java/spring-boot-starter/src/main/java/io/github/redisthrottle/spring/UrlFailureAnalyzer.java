@@ -1,5 +1,6 @@
 package io.github.redisthrottle.spring;
 
+import org.jspecify.annotations.Nullable;
 import org.springframework.boot.context.properties.source.InvalidConfigurationPropertyValueException;
 import org.springframework.boot.diagnostics.AbstractFailureAnalyzer;
 import org.springframework.boot.diagnostics.FailureAnalysis;
@@ -15,7 +16,7 @@ final class UrlFailureAnalyzer extends AbstractFailureAnalyzer<InvalidConfigurat
   }
 
   @Override
-  protected FailureAnalysis analyze(Throwable root, InvalidConfigurationPropertyValueException cause) {
+  protected @Nullable FailureAnalysis analyze(Throwable root, InvalidConfigurationPropertyValueException cause) {
     if (!cause.getName().equals(URL)) {
       return null;
     }

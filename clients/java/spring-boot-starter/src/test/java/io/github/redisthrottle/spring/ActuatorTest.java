@@ -102,6 +102,10 @@ class ActuatorTest {
                 "redis-throttle.routes[0].methods=GET",
                 "redis-throttle.routes[0].limits=plans.pro")) {
       server.run("CONFIG", "SET", "throttle.top", "10");
+      for (String value : List.of("RATE 2/h", "RATE 2/h BURST 2")) { // also while no call comes
+        server.run("HSET", "throttle:policies", "plans.pro", value);
+        Server.await("the endpoint knows it", () -> application.get("/actuator/ratelimits").body().contains("\"plans.pro\":\"" + value + "\""));
+      }
       for (int i = 0; i < 3; i++) {
         application.get("/open/a");
       }

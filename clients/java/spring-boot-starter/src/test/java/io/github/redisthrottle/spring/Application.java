@@ -15,6 +15,7 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.jspecify.annotations.Nullable;
 import org.springframework.boot.SpringApplication;
 import org.springframework.boot.WebApplicationType;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
@@ -39,7 +40,7 @@ final class Application implements AutoCloseable {
   }
 
   /** Starts one with properties such as "redis-throttle.outage=deny". Without a server the properties say where Redis is. */
-  static Application start(WebApplicationType type, Server server, List<Class<?>> beans, String... properties) {
+  static Application start(WebApplicationType type, @Nullable Server server, List<Class<?>> beans, String... properties) {
     SpringApplication application = new SpringApplication(Beans.class);
     application.addPrimarySources(beans);
     application.setWebApplicationType(type);

@@ -18,14 +18,25 @@ import java.util.Collections;
 import java.util.List;
 import org.junit.jupiter.api.RepeatedTest;
 import org.junit.jupiter.api.Test;
+import org.springframework.aot.generate.ClassNameGenerator;
+import org.springframework.aot.generate.DefaultGenerationContext;
+import org.springframework.aot.generate.InMemoryGeneratedFiles;
+import org.springframework.aot.hint.MemberCategory;
 import org.springframework.aot.hint.RuntimeHints;
 import org.springframework.aot.hint.predicate.RuntimeHintsPredicates;
 import org.springframework.beans.factory.annotation.Autowired;
+import org.springframework.beans.factory.aot.AotServices;
+import org.springframework.beans.factory.aot.BeanRegistrationAotContribution;
+import org.springframework.beans.factory.aot.BeanRegistrationAotProcessor;
+import org.springframework.beans.factory.support.DefaultListableBeanFactory;
+import org.springframework.beans.factory.support.RegisteredBean;
+import org.springframework.beans.factory.support.RootBeanDefinition;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.boot.test.context.SpringBootTest;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Configuration;
 import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactory;
+import org.springframework.javapoet.ClassName;
 import org.springframework.util.ClassUtils;
 
 /** Tests of applications without Redis. */
@@ -91,9 +102,30 @@ class FakeSpringTest {
   void aNativeImageHasWhatIsNeeded() throws NoSuchFieldException {
     RuntimeHints hints = new RuntimeHints();
     new NativeHints().registerHints(hints, getClass().getClassLoader());
-    assertTrue(RuntimeHintsPredicates.resource().forResource("io/github/redisthrottle/throttle.lua").test(hints));
     String field = LettuceConnectionFactory.class.getDeclaredField("configuration").getName();
     assertTrue(hints.reflection().getTypeHint(LettuceConnectionFactory.class).fields().anyMatch(hint -> hint.getName().equals(field)));
     assertTrue(RuntimeHintsPredicates.reflection().onType(Facts.class).test(hints));
+  }
+
+  @Test
+  void aNativeImageKeepsMethodsThatAnswerForOthers() {
+    DefaultListableBeanFactory beans = new DefaultListableBeanFactory();
+    beans.registerBeanDefinition("kitchen", new RootBeanDefinition(InterfacesTest.Kitchen.class));
+    beans.registerBeanDefinition("heard", new RootBeanDefinition(InterfacesTest.Heard.class));
+    RuntimeHints hints = new RuntimeHints();
+    DefaultGenerationContext context =
+        new DefaultGenerationContext(new ClassNameGenerator(ClassName.get("test", "Application")), new InMemoryGeneratedFiles(), hints);
+    for (BeanRegistrationAotProcessor processor : AotServices.factories().load(BeanRegistrationAotProcessor.class)) {
+      if (processor.getClass().getName().startsWith("io.github.redisthrottle.")) {
+        for (String name : beans.getBeanDefinitionNames()) {
+          BeanRegistrationAotContribution contribution = processor.processAheadOfTime(RegisteredBean.of(beans, name));
+          assertEquals(name.equals("kitchen"), contribution != null);
+          if (contribution != null) {
+            contribution.applyTo(context, null);
+          }
+        }
+      }
+    }
+    assertTrue(RuntimeHintsPredicates.reflection().onType(InterfacesTest.Kitchen.class).withMemberCategory(MemberCategory.INVOKE_DECLARED_METHODS).test(hints));
   }
 }

@@ -11,10 +11,12 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.TreeMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import org.jspecify.annotations.Nullable;
 import org.springframework.boot.actuate.endpoint.annotation.Endpoint;
 import org.springframework.boot.actuate.endpoint.annotation.ReadOperation;
 
@@ -25,12 +27,12 @@ public final class RateLimitsEndpoint {
 
   private final NamedLimits limits;
   private final RateLimitProperties properties;
-  private final Connection connection; // null without one
-  private final PoliciesCustomizer policies; // null without it
+  private final @Nullable Connection connection; // null without one
+  private final @Nullable PoliciesCustomizer policies; // null without it
   private final Duration timeout;
 
   /** Makes one. {@code connection} and {@code policies} may be null. */
-  public RateLimitsEndpoint(NamedLimits limits, RateLimitProperties properties, Connection connection, PoliciesCustomizer policies) {
+  public RateLimitsEndpoint(NamedLimits limits, RateLimitProperties properties, @Nullable Connection connection, @Nullable PoliciesCustomizer policies) {
     this.limits = limits;
     this.properties = properties;
     this.connection = connection;
@@ -39,7 +41,7 @@ public final class RateLimitsEndpoint {
   }
 
   /**
-   * Returns limits by name, the policies in force in their place, as they were read last, the routes, outgoing limits, and the keys that are
+   * Returns limits by name, the policies in force in their place, the routes, outgoing limits, and the keys that are
    * denied most, or why these are not known.
    */
   @ReadOperation
@@ -48,10 +50,10 @@ public final class RateLimitsEndpoint {
     Map<String, String> named = new TreeMap<>();
     limits.all().forEach((name, some) -> named.put(name, String.join("; ", some.stream().map(String::valueOf).toList())));
     told.put("limits", named);
-    told.put("policies", policies == null ? Map.of() : policies.inForce());
+    told.put("policies", policies == null ? Map.of() : policies.inForce(timeout));
     told.put("routes", properties.routes().stream().map(RateLimitsEndpoint::route).toList());
     Map<String, String> outgoing = new TreeMap<>();
-    properties.outgoing().forEach((name, one) -> outgoing.put(name, one.limits() == null ? one.policy() : one.limits()));
+    properties.outgoing().forEach((name, one) -> outgoing.put(name, either(one.limits(), one.policy())));
     told.put("outgoing", outgoing);
     addDenied(told);
     return told;
@@ -65,10 +67,15 @@ public final class RateLimitsEndpoint {
         route.keys().isEmpty() ? List.of(new RateLimitProperties.Key(route.key(), route.limits(), route.policy(), route.name())) : route.keys();
     List<Map<String, String>> some = new ArrayList<>();
     for (RateLimitProperties.Key key : keys) {
-      some.add(Map.of("key", key.key() == null ? "address" : key.key(), "limits", key.limits() == null ? key.policy() : key.limits()));
+      some.add(Map.of("key", key.key() == null ? "address" : key.key(), "limits", either(key.limits(), key.policy())));
     }
     told.put("keys", some);
     return told;
+  }
+
+  /** Returns what names limits: one of them does. */
+  private static String either(@Nullable String limits, @Nullable String policy) {
+    return Objects.requireNonNull(limits == null ? policy : limits);
   }
 
   /** Returns a row of names and values as a map. */

@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
 import org.springframework.context.i18n.LocaleContext;
 import org.springframework.context.i18n.LocaleContextHolder;
 import org.springframework.util.ClassUtils;
@@ -61,7 +62,7 @@ final class CallersContext {
     }
   }
 
-  private static Runnable localeSet(LocaleContext locale) {
+  private static Runnable localeSet(@Nullable LocaleContext locale) {
     LocaleContext before = LocaleContextHolder.getLocaleContext();
     LocaleContextHolder.setLocaleContext(locale);
     return () -> LocaleContextHolder.setLocaleContext(before);

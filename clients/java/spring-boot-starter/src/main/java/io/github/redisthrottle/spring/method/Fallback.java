@@ -4,32 +4,36 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.util.Arrays;
 import org.aopalliance.intercept.MethodInvocation;
+import org.jspecify.annotations.Nullable;
+import org.springframework.util.ClassUtils;
 import org.springframework.util.ReflectionUtils;
 
 /**
  * A method that answers in place of one that was denied or could not be decided.
  *
  * @param method takes the same parameters, and possibly what went wrong
+ * @param parameters how many the limited method takes, without the continuation of a function that suspends
  * @param takesError whether it takes that
  */
-record Fallback(Method method, boolean takesError) {
+record Fallback(Method method, int parameters, boolean takesError) {
   /**
    * Finds it by its name.
    *
    * @throws IllegalArgumentException if there is none
    */
   static Fallback of(String name, Method limited, Class<?> type) {
-    Class<?>[] same = limited.getParameterTypes();
+    Class<?>[] same = Suspending.parameters(limited);
+    Class<?> returned = Suspending.returned(limited);
     for (Method one : ReflectionUtils.getUniqueDeclaredMethods(type)) {
-      Class<?>[] types = one.getParameterTypes();
+      Class<?>[] types = Suspending.parameters(one);
       boolean takesError = types.length == same.length + 1 && types[same.length].isAssignableFrom(RuntimeException.class);
-      boolean fits = takesError || types.length == same.length;
+      boolean fits = (takesError || types.length == same.length) && (Suspending.is(limited) || !Suspending.is(one));
       if (fits && one.getName().equals(name) && !one.equals(limited) && Arrays.equals(Arrays.copyOf(types, same.length), same)) {
-        if (!limited.getReturnType().isAssignableFrom(one.getReturnType())) {
-          throw new IllegalArgumentException(name + " returns no " + limited.getReturnType().getSimpleName());
+        if (!ClassUtils.isAssignable(returned, Suspending.returned(one))) {
+          throw new IllegalArgumentException(name + " returns no " + returned.getSimpleName());
         }
         ReflectionUtils.makeAccessible(one);
-        return new Fallback(one, takesError);
+        return new Fallback(one, same.length, takesError);
       }
     }
     throw new IllegalArgumentException(
@@ -37,11 +41,14 @@ record Fallback(Method method, boolean takesError) {
   }
 
   /** Calls it with what the caller has given, and what went wrong. */
-  Object call(MethodInvocation invocation, Throwable error) throws Throwable {
-    Object[] given = invocation.getArguments();
-    Object[] all = takesError ? Arrays.copyOf(given, given.length + 1) : given;
+  @Nullable Object call(MethodInvocation invocation, Throwable error) throws Throwable {
+    Object[] arguments = invocation.getArguments();
+    Object[] all = Arrays.copyOf(Arrays.copyOf(arguments, parameters), parameters + (takesError ? 1 : 0));
     if (takesError) {
-      all[given.length] = error;
+      all[parameters] = error;
+    }
+    if (Suspending.is(method)) {
+      return Suspending.call(method, invocation.getThis(), all, arguments[parameters]);
     }
     try {
       return method.invoke(invocation.getThis(), all);

@@ -13,6 +13,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.function.Supplier;
+import org.jspecify.annotations.Nullable;
 import org.springframework.core.ParameterNameDiscoverer;
 import org.springframework.expression.EvaluationContext;
 import org.springframework.expression.Expression;
@@ -20,15 +21,16 @@ import org.springframework.expression.Expression;
 /** The annotations of a method, read and checked. */
 final class LimitedMethod {
   private final List<Part> parts = new ArrayList<>();
-  private final Fallback fallback;
+  private final @Nullable Fallback fallback;
 
   /** An annotation. {@code key}, {@code cost} and {@code skip} may be null. */
-  private record Part(String name, Expression key, List<Limit> limits, Expression cost, Expression skip) {}
+  private record Part(String name, @Nullable Expression key, List<Limit> limits, @Nullable Expression cost, @Nullable Expression skip) {}
 
   /** A call to decide, and the limits of each of its keys. */
   record Asked(Call call, List<List<Limit>> limits) {}
 
   LimitedMethod(Method method, Class<?> type, Collection<RateLimit> annotations, NamedLimits named, ParameterNameDiscoverer discoverer) {
+    Suspending.check(method, getClass().getClassLoader());
     Set<String> variables = variables(method, discoverer);
     this.fallback =
         annotations.stream()
@@ -56,14 +58,14 @@ final class LimitedMethod {
     if (names != null) {
       variables.addAll(List.of(names));
     }
-    for (int i = 0; i < method.getParameterCount(); i++) {
+    for (int i = 0; i < Suspending.parameters(method).length; i++) {
       variables.add("p" + i);
       variables.add("a" + i);
     }
     return variables;
   }
 
-  private static Expression expression(Method method, String attribute, String text, Set<String> variables) {
+  private static @Nullable Expression expression(Method method, String attribute, String text, Set<String> variables) {
     return text.isEmpty() ? null : checked(method, attribute, () -> Expressions.parse(text, variables));
   }
 
@@ -76,12 +78,12 @@ final class LimitedMethod {
   }
 
   /** Returns what is called in place of the method; null without it. */
-  Fallback fallback() {
+  @Nullable Fallback fallback() {
     return fallback;
   }
 
   /** Returns the call to decide; null if nothing is limited. */
-  Asked ask(EvaluationContext context) {
+  @Nullable Asked ask(EvaluationContext context) {
     List<List<Limit>> limits = new ArrayList<>();
     Keys keys = null;
     Call call = null;
@@ -96,7 +98,7 @@ final class LimitedMethod {
       keys = keys == null ? Keys.of(key, taken.toArray(Limit[]::new)) : keys.and(key, taken);
       call = Call.limit(key, taken).cost(parts.size() == 1 ? cost : 1);
     }
-    if (call == null) {
+    if (call == null || keys == null) {
       return null;
     }
     if (limits.size() > 1) {

@@ -2,6 +2,7 @@ package io.github.redisthrottle.spring.method;
 
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
+import org.jspecify.annotations.Nullable;
 import org.springframework.aop.support.AopUtils;
 import org.springframework.util.ClassUtils;
 
@@ -14,7 +15,7 @@ final class Proxies {
   }
 
   /** Returns the method that has the annotations and the names of parameters: that of the class, or else of the interface. */
-  static Method method(Method called, Class<?> target) {
+  static Method method(Method called, @Nullable Class<?> target) {
     return target == null || isOfInterfaces(target) ? called : AopUtils.getMostSpecificMethod(called, target);
   }
 }

@@ -9,18 +9,19 @@ import io.github.redisthrottle.spring.RateLimit;
 import io.github.redisthrottle.spring.UndecidedException;
 import java.lang.reflect.Method;
 import java.util.Map;
+import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ConcurrentHashMap;
 import org.aopalliance.intercept.MethodInterceptor;
 import org.aopalliance.intercept.MethodInvocation;
+import org.jspecify.annotations.Nullable;
 import org.springframework.aop.ProxyMethodInvocation;
 import org.springframework.beans.factory.BeanFactory;
 import org.springframework.context.expression.BeanFactoryResolver;
 import org.springframework.context.expression.MethodBasedEvaluationContext;
 import org.springframework.core.DefaultParameterNameDiscoverer;
-import org.springframework.core.KotlinDetector;
 import org.springframework.core.annotation.AnnotatedElementUtils;
 import org.springframework.util.ClassUtils;
 
@@ -48,7 +49,7 @@ public final class RateLimitInterceptor implements MethodInterceptor {
   }
 
   /** Returns what is called in place of a method that was denied; null without it. */
-  Fallback fallback(Method method, MethodInvocation invocation) {
+  @Nullable Fallback fallback(Method method, MethodInvocation invocation) {
     return limited(method, type(method, invocation)).fallback();
   }
 
@@ -63,17 +64,17 @@ public final class RateLimitInterceptor implements MethodInterceptor {
   }
 
   @Override
-  public Object invoke(MethodInvocation invocation) throws Throwable {
+  public @Nullable Object invoke(MethodInvocation invocation) throws Throwable {
     Object target = invocation.getThis();
     Method method = Proxies.method(invocation.getMethod(), target == null ? null : target.getClass());
     Class<?> type = method.getReturnType();
     if (type == CompletionStage.class || type == CompletableFuture.class) {
       return later(invocation, method);
     }
+    if (Suspending.is(method)) { // Reactor is there: it was checked at start
+      return ReactiveCalls.suspended(this, beans, method, (ProxyMethodInvocation) invocation);
+    }
     if (REACTOR) {
-      if (KotlinDetector.isSuspendingFunction(method)) { // which Spring calls by a Mono, and whose caller waits for it
-        return ReactiveCalls.suspended(this, beans, method, (ProxyMethodInvocation) invocation);
-      }
       if (ReactiveCalls.returnsPublisher(type)) {
         return ReactiveCalls.limit(this, type, beans, method, (ProxyMethodInvocation) invocation);
       }
@@ -101,7 +102,7 @@ public final class RateLimitInterceptor implements MethodInterceptor {
     } catch (RuntimeException e) {
       letThrough(e);
     }
-    if (result != null) {
+    if (asked != null && result != null) {
       looked(request, asked, result);
     }
   }
@@ -119,7 +120,7 @@ public final class RateLimitInterceptor implements MethodInterceptor {
   private CompletionStage<Object> instead(Method method, MethodInvocation invocation, Throwable error) {
     try {
       Fallback fallback = error instanceof LimitedException || error instanceof UndecidedException ? fallback(method, invocation) : null;
-      return fallback == null ? CompletableFuture.failedFuture(error) : (CompletionStage<Object>) fallback.call(invocation, error);
+      return fallback == null ? CompletableFuture.failedFuture(error) : (CompletionStage<Object>) Objects.requireNonNull(fallback.call(invocation, error));
     } catch (Throwable e) {
       return CompletableFuture.failedFuture(e);
     }
@@ -128,7 +129,7 @@ public final class RateLimitInterceptor implements MethodInterceptor {
   @SuppressWarnings("unchecked")
   private static CompletionStage<Object> proceed(MethodInvocation invocation) {
     try {
-      return (CompletionStage<Object>) invocation.proceed();
+      return (CompletionStage<Object>) Objects.requireNonNull(invocation.proceed());
     } catch (Throwable e) {
       return CompletableFuture.failedFuture(e);
     }
@@ -166,11 +167,11 @@ public final class RateLimitInterceptor implements MethodInterceptor {
     }
   }
 
-  private void end(CurrentRequest request, LimitedMethod.Asked asked, Result result, Throwable error) {
-    if (error == null) {
+  private void end(CurrentRequest request, LimitedMethod.Asked asked, @Nullable Result result, @Nullable Throwable error) {
+    if (error == null && result != null) {
       looked(request, asked, result);
     } else {
-      letThrough(error);
+      letThrough(Objects.requireNonNull(error));
     }
   }
 
@@ -184,7 +185,7 @@ public final class RateLimitInterceptor implements MethodInterceptor {
     beans.getBean(Answers.class).letThrough(error);
   }
 
-  private LimitedMethod.Asked ask(Method method, MethodInvocation invocation, CurrentRequest request) {
+  private LimitedMethod.@Nullable Asked ask(Method method, MethodInvocation invocation, CurrentRequest request) {
     MethodBasedEvaluationContext context = new MethodBasedEvaluationContext(request.facts(), method, invocation.getArguments(), discoverer);
     context.setBeanResolver(new BeanFactoryResolver(beans));
     return limited(method, type(method, invocation)).ask(context);

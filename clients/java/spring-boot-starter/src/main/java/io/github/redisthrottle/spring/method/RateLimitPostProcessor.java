@@ -16,6 +16,7 @@ import org.springframework.util.ReflectionUtils;
 public final class RateLimitPostProcessor extends AbstractBeanFactoryAwareAdvisingPostProcessor {
   private static final long serialVersionUID = 1;
 
+  @SuppressWarnings("NullAway.Init") // by setBeanFactory
   private transient RateLimitInterceptor interceptor;
 
   /** Makes one. */

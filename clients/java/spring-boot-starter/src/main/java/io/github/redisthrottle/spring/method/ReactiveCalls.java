@@ -5,8 +5,10 @@ import io.github.redisthrottle.spring.Answers;
 import io.github.redisthrottle.spring.UndecidedException;
 import io.github.redisthrottle.spring.reactive.Decisions;
 import java.lang.reflect.Method;
+import java.util.Objects;
 import java.util.Optional;
 import org.aopalliance.intercept.MethodInvocation;
+import org.jspecify.annotations.Nullable;
 import org.reactivestreams.Publisher;
 import org.springframework.aop.ProxyMethodInvocation;
 import org.springframework.beans.factory.BeanFactory;
@@ -25,26 +27,26 @@ final class ReactiveCalls {
     return ReactiveAdapterRegistry.getSharedInstance().getAdapter(type) != null;
   }
 
-  /** As {@link #limit}, of a function of Kotlin that suspends: Spring calls it by a Mono, and turns this one back. */
+  /** As {@link #limit}, of a function of Kotlin that suspends. */
   static Object suspended(RateLimitInterceptor interceptor, BeanFactory beans, Method method, ProxyMethodInvocation invocation) {
-    return limit(interceptor, Mono.class, beans, method, invocation);
+    return limit(interceptor, Suspending.isFlow(method) ? Flux.class : Mono.class, beans, method, invocation);
   }
 
   static Object limit(RateLimitInterceptor interceptor, Class<?> type, BeanFactory beans, Method method, ProxyMethodInvocation invocation) {
-    ReactiveAdapter adapter = ReactiveAdapterRegistry.getSharedInstance().getAdapter(type);
+    ReactiveAdapter adapter = Objects.requireNonNull(ReactiveAdapterRegistry.getSharedInstance().getAdapter(type));
     MethodInvocation template = invocation.invocableClone();
     Publisher<?> limited =
         adapter.isMultiValue()
             ? Flux.deferContextual(
                 context ->
                     decide(interceptor, beans, method, invocation, context)
-                        .flatMapMany(denied -> denied.isEmpty() ? proceed(adapter, template) : instead(interceptor, adapter, method, template, denied.get())))
+                        .flatMapMany(denied -> denied.isEmpty() ? proceed(adapter, template) : instead(interceptor, method, template, denied.get())))
             : Mono.deferContextual(
                 context ->
                     decide(interceptor, beans, method, invocation, context)
                         .flatMap(
                             denied ->
-                                Mono.from(denied.isEmpty() ? proceed(adapter, template) : instead(interceptor, adapter, method, template, denied.get()))));
+                                Mono.from(denied.isEmpty() ? proceed(adapter, template) : instead(interceptor, method, template, denied.get()))));
     return adapter.fromPublisher(limited);
   }
 
@@ -66,15 +68,24 @@ final class ReactiveCalls {
     }
   }
 
-  private static Publisher<Object> instead(
-      RateLimitInterceptor interceptor, ReactiveAdapter adapter, Method method, MethodInvocation template, Throwable error) {
+  private static Publisher<Object> instead(RateLimitInterceptor interceptor, Method method, MethodInvocation template, Throwable error) {
     try {
       Fallback fallback =
           error instanceof LimitedException || error instanceof UndecidedException ? interceptor.fallback(method, template) : null;
-      return fallback == null ? Mono.error(error) : adapter.toPublisher(fallback.call(template, error));
+      return fallback == null ? Mono.error(error) : published(fallback.call(template, error));
     } catch (Throwable e) {
       return Mono.error(e);
     }
+  }
+
+  /** Returns a publisher of what a fallback has returned. That of a function which suspends may return the value itself. */
+  @SuppressWarnings("unchecked")
+  private static Publisher<Object> published(@Nullable Object returned) {
+    if (returned instanceof Publisher<?> publisher) {
+      return (Publisher<Object>) publisher;
+    }
+    ReactiveAdapter own = returned == null ? null : ReactiveAdapterRegistry.getSharedInstance().getAdapter(returned.getClass());
+    return own == null ? Mono.justOrEmpty(returned) : own.toPublisher(returned);
   }
 
   /** Refuses to wait in a thread that must not. */

@@ -6,6 +6,7 @@ import java.net.InetSocketAddress;
 import java.security.Principal;
 import java.util.ArrayList;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 import org.springframework.http.server.reactive.ServerHttpRequest;
 import org.springframework.web.server.ServerWebExchange;
 import reactor.core.publisher.Mono;
@@ -13,10 +14,10 @@ import reactor.core.publisher.Mono;
 /** What expressions know of a request to a WebFlux application. */
 public final class ExchangeFacts implements Facts {
   private final ServerHttpRequest request;
-  private final String principal;
+  private final @Nullable String principal;
   private final WebLimits web;
 
-  private ExchangeFacts(ServerHttpRequest request, String principal, WebLimits web) {
+  private ExchangeFacts(ServerHttpRequest request, @Nullable String principal, WebLimits web) {
     this.request = request;
     this.principal = principal;
     this.web = web;
@@ -46,7 +47,7 @@ public final class ExchangeFacts implements Facts {
     return web.client(text(request.getRemoteAddress()), request.getLocalAddress() == null, forwarded);
   }
 
-  private static String text(InetSocketAddress address) {
+  private static @Nullable String text(@Nullable InetSocketAddress address) {
     if (address == null) {
       return null;
     }
@@ -54,7 +55,7 @@ public final class ExchangeFacts implements Facts {
   }
 
   @Override
-  public String getPrincipal() {
+  public @Nullable String getPrincipal() {
     return principal;
   }
 
@@ -69,12 +70,12 @@ public final class ExchangeFacts implements Facts {
   }
 
   @Override
-  public String header(String name) {
+  public @Nullable String header(String name) {
     return request.getHeaders().getFirst(name);
   }
 
   @Override
-  public String query(String name) {
+  public @Nullable String query(String name) {
     return request.getQueryParams().getFirst(name);
   }
 }

@@ -1,2 +1,5 @@
 /** Limits of requests to WebFlux applications. */
+@NullMarked
 package io.github.redisthrottle.spring.reactive;
+
+import org.jspecify.annotations.NullMarked;

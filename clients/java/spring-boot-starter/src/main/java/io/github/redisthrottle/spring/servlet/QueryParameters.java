@@ -2,13 +2,14 @@ package io.github.redisthrottle.spring.servlet;
 
 import java.net.URLDecoder;
 import java.nio.charset.StandardCharsets;
+import org.jspecify.annotations.Nullable;
 
 /** The parameters in the query of a URL. */
 final class QueryParameters {
   private QueryParameters() {}
 
   /** Returns the first value of a name; null without one. */
-  static String first(String query, String name) {
+  static @Nullable String first(@Nullable String query, String name) {
     if (query == null) {
       return null;
     }

@@ -8,6 +8,7 @@ import jakarta.servlet.http.HttpServletResponse;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 import org.springframework.beans.factory.ListableBeanFactory;
 import org.springframework.boot.web.servlet.FilterRegistrationBean;
 import org.springframework.core.annotation.AnnotationAwareOrderComparator;
@@ -69,7 +70,7 @@ public final class ServletCors {
     return found;
   }
 
-  private CorsConfiguration configuration(HttpServletRequest request) {
+  private @Nullable CorsConfiguration configuration(HttpServletRequest request) {
     if (beans.containsBean("corsConfigurationSource") && beans.getBean("corsConfigurationSource") instanceof CorsConfigurationSource source) {
       CorsConfiguration found = source.getCorsConfiguration(request);
       if (found != null) {
@@ -97,7 +98,7 @@ public final class ServletCors {
 
   /** Loaded only with Spring MVC. Its mappings have an interceptor that knows the CORS of a handler. */
   private static final class Mvc {
-    static CorsConfiguration configuration(ListableBeanFactory beans, HttpServletRequest request) {
+    static @Nullable CorsConfiguration configuration(ListableBeanFactory beans, HttpServletRequest request) {
       List<HandlerMapping> mappings = new ArrayList<>(beans.getBeansOfType(HandlerMapping.class, true, false).values());
       AnnotationAwareOrderComparator.sort(mappings);
       for (HandlerMapping mapping : mappings) {
@@ -114,7 +115,7 @@ public final class ServletCors {
       return null;
     }
 
-    private static HandlerExecutionChain handler(HandlerMapping mapping, HttpServletRequest request) {
+    private static @Nullable HandlerExecutionChain handler(HandlerMapping mapping, HttpServletRequest request) {
       try {
         return mapping.getHandler(request);
       } catch (Exception e) { // such as of a method that no handler takes

@@ -6,6 +6,7 @@ import jakarta.servlet.http.HttpServletRequest;
 import java.security.Principal;
 import java.util.Collections;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 
 /** What expressions know of a request to a servlet application. */
 public final class ServletFacts implements Facts {
@@ -26,7 +27,7 @@ public final class ServletFacts implements Facts {
   }
 
   @Override
-  public String getPrincipal() {
+  public @Nullable String getPrincipal() {
     Principal principal = request.getUserPrincipal();
     return principal == null ? null : principal.getName();
   }
@@ -42,12 +43,12 @@ public final class ServletFacts implements Facts {
   }
 
   @Override
-  public String header(String name) {
+  public @Nullable String header(String name) {
     return request.getHeader(name);
   }
 
   @Override
-  public String query(String name) {
+  public @Nullable String query(String name) {
     // Not by getParameter, which reads the body of a form.
     return QueryParameters.first(request.getQueryString(), name);
   }

@@ -1,5 +1,7 @@
 package io.github.redisthrottle.spring.web;
 
+import org.jspecify.annotations.Nullable;
+
 /** What browsers need of responses to requests of another origin. */
 public final class Cors {
   /** The request's field that says where the page came from. */
@@ -17,7 +19,7 @@ public final class Cors {
   private Cors() {}
 
   /** Returns whether a request is a preflight: a browser's question whether the page may send another one. */
-  public static boolean isPreflight(String method, String origin, String requestMethod) {
+  public static boolean isPreflight(String method, @Nullable String origin, @Nullable String requestMethod) {
     return method.equals("OPTIONS") && origin != null && requestMethod != null;
   }
 }

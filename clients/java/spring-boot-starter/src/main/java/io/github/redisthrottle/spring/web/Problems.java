@@ -6,6 +6,7 @@ import io.github.redisthrottle.spring.UndecidedException;
 import io.github.redisthrottle.spring.method.Decided;
 import java.net.URI;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 import org.springframework.http.ProblemDetail;
 import org.springframework.http.ResponseEntity;
 
@@ -18,7 +19,7 @@ public final class Problems {
    *
    * @param decided the last decision in the request; null without one
    */
-  public static ResponseEntity<ProblemDetail> response(LimitedException error, Decided decided) {
+  public static ResponseEntity<ProblemDetail> response(LimitedException error, @Nullable Decided decided) {
     if (decided == null || decided.result() != error.result()) {
       throw error;
     }

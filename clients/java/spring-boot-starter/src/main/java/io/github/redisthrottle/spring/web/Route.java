@@ -19,6 +19,7 @@ import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.stream.Stream;
+import org.jspecify.annotations.Nullable;
 import org.springframework.expression.EvaluationContext;
 import org.springframework.expression.Expression;
 import org.springframework.expression.spel.support.DataBindingPropertyAccessor;
@@ -35,10 +36,10 @@ public final class Route {
   private final List<PathPattern> paths;
   private final Set<String> methods;
   private final List<Part> parts = new ArrayList<>();
-  private final Expression cost;
-  private final Expression skip;
-  private final Duration ban;
-  private final String banAfter;
+  private final @Nullable Expression cost;
+  private final @Nullable Expression skip;
+  private final @Nullable Duration ban;
+  private final @Nullable String banAfter;
 
   /** A key of the call, with its limits. */
   private record Part(String name, Expression key, List<Limit> limits) {}
@@ -71,7 +72,7 @@ public final class Route {
       if (ban == null) {
         throw Settings.wrong(property + ".ban-after", banAfter, "it goes with ban, which says for how long");
       }
-      Settings.value(property + ".ban-after", banAfter, after -> Call.limit("", Limit.rate(1, ban)).banAfter(after));
+      Settings.value(property + ".ban-after", banAfter, after -> Call.limit("", Limit.rate(1, Duration.ofSeconds(1))).banAfter(after));
     }
     if (route.keys().isEmpty()) {
       add(property, new RateLimitProperties.Key(route.key(), route.limits(), route.policy(), route.name()));
@@ -99,11 +100,11 @@ public final class Route {
     parts.add(new Part(name == null ? web.limits().nameOf(limits, one.policy()) : name, key, some));
   }
 
-  private static Answer answer(String property, String option, String word, Answer otherwise) {
+  private static Answer answer(String property, String option, @Nullable String word, Answer otherwise) {
     return word == null ? otherwise : Settings.value(property + "." + option, word, one -> Answer.of(option, one));
   }
 
-  private static Expression expression(String property, String text) {
+  private static @Nullable Expression expression(String property, @Nullable String text) {
     return text == null ? null : Settings.value(property, text, Expressions::parseOfRoute);
   }
 
@@ -169,14 +170,14 @@ public final class Route {
   }
 
   private Call call(EvaluationContext context) {
-    Keys keys = null;
-    Call call = null;
-    for (Part part : parts) {
-      String key = "http:" + part.name() + ":" + Expressions.key(part.key(), context);
-      call = Call.limit(key, part.limits());
-      keys = keys == null ? Keys.of(key, part.limits().toArray(Limit[]::new)) : keys.and(key, part.limits());
-    }
+    Part first = parts.get(0);
+    String key = key(first, context);
+    Call call = Call.limit(key, first.limits());
     if (parts.size() > 1) {
+      Keys keys = Keys.of(key, first.limits().toArray(Limit[]::new));
+      for (Part part : parts.subList(1, parts.size())) {
+        keys = keys.and(key(part, context), part.limits());
+      }
       call = Call.limitAll(keys);
     }
     if (parts.size() > 1 || parts.get(0).limits().size() > 1) {
@@ -189,6 +190,10 @@ public final class Route {
       call = call.ban(ban);
     }
     return banAfter == null ? call : call.banAfter(banAfter);
+  }
+
+  private static String key(Part part, EvaluationContext context) {
+    return "http:" + part.name() + ":" + Expressions.key(part.key(), context);
   }
 
   private void fail(CompletableFuture<Decision> decision, Throwable failed) {

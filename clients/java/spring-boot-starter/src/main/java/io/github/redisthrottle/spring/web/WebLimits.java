@@ -12,6 +12,7 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.commons.logging.Log;
 import org.apache.commons.logging.LogFactory;
+import org.jspecify.annotations.Nullable;
 
 /**
  * What all limits of requests have in common.
@@ -31,7 +32,8 @@ public record WebLimits(
 
   /** Reads them. What is wrong is refused with the name of the property. */
   public static WebLimits of(Decider decider, NamedLimits limits, Answers answers, RateLimitProperties properties) {
-    List<String> trusted = properties.clients().trusted() == null ? List.of() : properties.clients().trusted();
+    List<String> given = properties.clients().trusted();
+    List<String> trusted = given == null ? List.of() : given;
     for (int i = 0; i < trusted.size(); i++) {
       Settings.value("redis-throttle.clients.trusted[" + i + "]", trusted.get(i), one -> ClientAddress.behind(List.of(one)));
     }
@@ -40,7 +42,7 @@ public record WebLimits(
     return new WebLimits(decider, limits, answers, extra, address, !trusted.isEmpty(), properties.preflights());
   }
 
-  private static XRateLimit extra(String word) {
+  private static XRateLimit extra(@Nullable String word) {
     if (word == null) {
       return XRateLimit.NONE;
     }
@@ -58,7 +60,7 @@ public record WebLimits(
    * @param local whether it came over a Unix socket
    * @param forwarded the values of X-Forwarded-For, in order
    */
-  public String client(String peer, boolean local, List<String> forwarded) {
+  public String client(@Nullable String peer, boolean local, List<String> forwarded) {
     boolean isNobody = peer == null || peer.isEmpty();
     // A peer that has closed its connection has no address either, but nobody believes what it says.
     String key = address.key(peer, isNobody && !local ? List.of() : forwarded);

@@ -6,6 +6,7 @@ import io.github.redisthrottle.spring.web.Route;
 import io.github.redisthrottle.spring.web.WebLimits;
 import java.util.ArrayList;
 import java.util.List;
+import org.jspecify.annotations.Nullable;
 import org.springframework.cloud.gateway.filter.GatewayFilter;
 import org.springframework.cloud.gateway.filter.factory.AbstractGatewayFilterFactory;
 
@@ -24,16 +25,16 @@ public final class ThrottleGatewayFilterFactory extends AbstractGatewayFilterFac
 
   /** The arguments of a filter. */
   public static final class Config {
-    private String limits;
-    private String policy;
-    private String key;
-    private String name;
-    private String cost;
-    private String skip;
+    private @Nullable String limits;
+    private @Nullable String policy;
+    private @Nullable String key;
+    private @Nullable String name;
+    private @Nullable String cost;
+    private @Nullable String skip;
     private List<Key> keys = new ArrayList<>();
 
     /** Returns the name of limits, or limits. */
-    public String getLimits() {
+    public @Nullable String getLimits() {
       return limits;
     }
 
@@ -43,7 +44,7 @@ public final class ThrottleGatewayFilterFactory extends AbstractGatewayFilterFac
     }
 
     /** Returns the policy of the limits. */
-    public String getPolicy() {
+    public @Nullable String getPolicy() {
       return policy;
     }
 
@@ -53,7 +54,7 @@ public final class ThrottleGatewayFilterFactory extends AbstractGatewayFilterFac
     }
 
     /** Returns an expression for whom a request counts. */
-    public String getKey() {
+    public @Nullable String getKey() {
       return key;
     }
 
@@ -63,7 +64,7 @@ public final class ThrottleGatewayFilterFactory extends AbstractGatewayFilterFac
     }
 
     /** Returns what the key in Redis begins with. */
-    public String getName() {
+    public @Nullable String getName() {
       return name;
     }
 
@@ -73,7 +74,7 @@ public final class ThrottleGatewayFilterFactory extends AbstractGatewayFilterFac
     }
 
     /** Returns an expression for how many units a request costs. */
-    public String getCost() {
+    public @Nullable String getCost() {
       return cost;
     }
 
@@ -83,7 +84,7 @@ public final class ThrottleGatewayFilterFactory extends AbstractGatewayFilterFac
     }
 
     /** Returns an expression that is true for requests that are not limited. */
-    public String getSkip() {
+    public @Nullable String getSkip() {
       return skip;
     }
 
@@ -105,13 +106,13 @@ public final class ThrottleGatewayFilterFactory extends AbstractGatewayFilterFac
 
   /** A key with its limits. */
   public static final class Key {
-    private String key;
-    private String limits;
-    private String policy;
-    private String name;
+    private @Nullable String key;
+    private @Nullable String limits;
+    private @Nullable String policy;
+    private @Nullable String name;
 
     /** Returns an expression for whom a request counts. */
-    public String getKey() {
+    public @Nullable String getKey() {
       return key;
     }
 
@@ -121,7 +122,7 @@ public final class ThrottleGatewayFilterFactory extends AbstractGatewayFilterFac
     }
 
     /** Returns the name of limits, or limits. */
-    public String getLimits() {
+    public @Nullable String getLimits() {
       return limits;
     }
 
@@ -131,7 +132,7 @@ public final class ThrottleGatewayFilterFactory extends AbstractGatewayFilterFac
     }
 
     /** Returns the policy of the limits. */
-    public String getPolicy() {
+    public @Nullable String getPolicy() {
       return policy;
     }
 
@@ -141,7 +142,7 @@ public final class ThrottleGatewayFilterFactory extends AbstractGatewayFilterFac
     }
 
     /** Returns what the key in Redis begins with. */
-    public String getName() {
+    public @Nullable String getName() {
       return name;
     }
 

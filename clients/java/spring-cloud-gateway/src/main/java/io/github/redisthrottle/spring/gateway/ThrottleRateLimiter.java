@@ -16,6 +16,8 @@ import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
+import org.jspecify.annotations.Nullable;
 import org.springframework.cloud.gateway.event.FilterArgsEvent;
 import org.springframework.cloud.gateway.filter.ratelimit.AbstractRateLimiter;
 import org.springframework.cloud.gateway.support.ConfigurationService;
@@ -63,15 +65,15 @@ public final class ThrottleRateLimiter extends AbstractRateLimiter<ThrottleRateL
 
   /** The arguments of a route. */
   public static final class Config {
-    private Long replenishRate;
-    private Long burstCapacity;
-    private Long requestedTokens;
-    private String limits;
-    private Long cost;
-    private volatile List<Limit> read;
+    private @Nullable Long replenishRate;
+    private @Nullable Long burstCapacity;
+    private @Nullable Long requestedTokens;
+    private @Nullable String limits;
+    private @Nullable Long cost;
+    private volatile @Nullable List<Limit> read;
 
     /** Returns how many units come back in a second. */
-    public Long getReplenishRate() {
+    public @Nullable Long getReplenishRate() {
       return replenishRate;
     }
 
@@ -81,7 +83,7 @@ public final class ThrottleRateLimiter extends AbstractRateLimiter<ThrottleRateL
     }
 
     /** Returns how many units there are at most. */
-    public Long getBurstCapacity() {
+    public @Nullable Long getBurstCapacity() {
       return burstCapacity;
     }
 
@@ -91,7 +93,7 @@ public final class ThrottleRateLimiter extends AbstractRateLimiter<ThrottleRateL
     }
 
     /** Returns how many units a request costs. */
-    public Long getRequestedTokens() {
+    public @Nullable Long getRequestedTokens() {
       return requestedTokens;
     }
 
@@ -101,7 +103,7 @@ public final class ThrottleRateLimiter extends AbstractRateLimiter<ThrottleRateL
     }
 
     /** Returns the name of limits, or limits. */
-    public String getLimits() {
+    public @Nullable String getLimits() {
       return limits;
     }
 
@@ -111,7 +113,7 @@ public final class ThrottleRateLimiter extends AbstractRateLimiter<ThrottleRateL
     }
 
     /** Returns how many units a request costs. */
-    public Long getCost() {
+    public @Nullable Long getCost() {
       return cost;
     }
 
@@ -168,7 +170,8 @@ public final class ThrottleRateLimiter extends AbstractRateLimiter<ThrottleRateL
 
   private static Limit bucket(Config config) {
     long capacity = config.capacity();
-    if (config.replenishRate < 1 || capacity < 0) {
+    long replenished = Objects.requireNonNull(config.replenishRate);
+    if (replenished < 1 || capacity < 0) {
       throw new IllegalArgumentException("redis-rate-limiter: replenishRate is 1 or more, and burstCapacity 0 or more");
     }
     if (capacity > 0 && config.units() > capacity) {
@@ -176,7 +179,7 @@ public final class ThrottleRateLimiter extends AbstractRateLimiter<ThrottleRateL
           "redis-rate-limiter: requestedTokens is " + config.units() + " and burstCapacity " + capacity + ", so no request would ever be let through");
     }
     Duration second = Duration.ofSeconds(1);
-    return capacity == 0 ? Limit.rate(0, second) : Limit.rate(config.replenishRate, second).burst(capacity);
+    return capacity == 0 ? Limit.rate(0, second) : Limit.rate(replenished, second).burst(capacity);
   }
 
   /** Returns whether a route has limits: of its own, or those of the default filters. */
@@ -192,7 +195,8 @@ public final class ThrottleRateLimiter extends AbstractRateLimiter<ThrottleRateL
     }
     List<Limit> limits;
     try {
-      limits = config.read == null ? checked(config).read : config.read; // of a route that was made in code
+      List<Limit> read = config.read;
+      limits = read == null ? Objects.requireNonNull(checked(config).read) : read; // of a route that was made in code
     } catch (IllegalArgumentException e) {
       return Mono.error(e);
     }
