@@ -85,7 +85,11 @@ func TestEveryCommandNestedInEveryNotification(t *testing.T) {
 					assert.Equal(t, want.Kind, got.Kind, outer)
 					sameLeases := strings.Contains(outer, " leases") && strings.Contains(command, " leases")
 					if target == "other" && len(got.Elems) > 0 && !sameLeases {
-						assert.Equal(t, want.Elems[:4], got.Elems[:4], "%s: another key does not matter", outer)
+						same := 4
+						if strings.HasPrefix(outer, "CL.INSPECT") {
+							same = 2 // what follows is the clock of each server
+						}
+						assert.Equal(t, want.Elems[:same], got.Elems[:same], "%s: another key does not matter", outer)
 					}
 				}
 				times := s.MustDo("NEIGHBOUR.SEEN").Elems[0].Int
