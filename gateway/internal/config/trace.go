@@ -83,7 +83,7 @@ func (n *node) by(e *Entry) string {
 	return "key"
 }
 
-// fits are all nodes below n that an entry could lead to; next takes the first.
+// fits are all nodes below n that an entry could lead to, some of them twice; next takes the first.
 func (n *node) fits(e *Entry) (all []*node) {
 	whole := e.Key + "_" + e.Value
 	if child := n.children[whole]; child != nil {
@@ -96,11 +96,11 @@ func (n *node) fits(e *Entry) (all []*node) {
 		return true
 	})
 	for _, child := range n.wildcards {
-		if child.key != whole && matches(child.parts, whole) {
+		if matches(child.parts, whole) {
 			all = append(all, child)
 		}
 	}
-	if child := n.children[e.Key]; child != nil && !slices.Contains(all, child) {
+	if child := n.children[e.Key]; child != nil {
 		all = append(all, child)
 	}
 	return all
