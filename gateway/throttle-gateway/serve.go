@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -53,6 +54,7 @@ type gateway struct {
 	health  *health.Server
 	grpc    *grpc.Server
 	web     *http.Server
+	webTLS  *tls.Config    // nil without
 	extra   []*http.Server // not for proxies
 
 	explainer    *explain.Explainer
@@ -222,6 +224,10 @@ func (g *gateway) build(registry prometheus.Registerer) error {
 		options = append(options, grpc.Creds(credentials.NewTLS(secure)))
 	}
 	g.client = client
+	if g.webTLS, err = g.s.HTTPTLS(&g.certificates); err != nil {
+		return err
+	}
+	registry.MustRegister(decide.Pool{Client: client})
 	g.chain = decide.NewChain(client, g.s, observers...)
 	g.service = service.New(g.s, g.chain, g.chain.Out, registry)
 	g.explainer = explainer(g.s, g.service.Config)
@@ -295,7 +301,7 @@ func (g *gateway) listen(registry *prometheus.Registry) error {
 		})))
 		all = append(all, at{"metrics", "tcp", g.s.PrometheusAddr, g.extra[1].Serve})
 	}
-	all = append(all, at{"http", "tcp", address(g.s.Host, g.s.Port), func(l net.Listener) error { return g.web.Serve(g.service.Listener(l)) }})
+	all = append(all, at{"http", "tcp", address(g.s.Host, g.s.Port), func(l net.Listener) error { return g.web.Serve(g.service.Listener(l, g.webTLS)) }})
 	if g.s.GrpcUds == "" {
 		all = append(all, at{"grpc", "tcp", address(g.s.GrpcHost, g.s.GrpcPort), g.grpc.Serve})
 	} else {

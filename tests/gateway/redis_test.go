@@ -164,3 +164,26 @@ func TestCLTopCountsEveryDeniedRequest(t *testing.T) {
 	require.NoError(t, err)
 	assert.Less(t, calls, 100)
 }
+
+// The connections to Redis are counted, and calls that get none in time.
+func TestThePoolOfConnectionsIsCounted(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	g := start(t, s.Addr(), basic, "REDIS_POOL_SIZE=3")
+	require.Equal(t, "OK 9", g.asks(ask("shop", 0, "user=1")))
+	const of = "throttle_gateway_redis_pool_"
+	await(t, "no call has a connection", func() bool { return g.metric(of+"connections", `state="used"`) == 0 })
+	connections := g.metric(of+"connections", `state="idle"`)
+	assert.Positive(t, connections)
+	assert.LessOrEqual(t, connections, 3.0)
+	assert.GreaterOrEqual(t, g.metric(of+"misses_total"), connections)
+	s.MustDo("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+	await(t, "those that have ended are counted", func() bool {
+		_ = g.asks(ask("shop", 0, "user=1"))
+		return g.metric(of+"stale_total") > 0
+	})
+	_, text := g.getFrom("metrics", "/metrics", nil)
+	for _, name := range []string{"waiting", "waits_total", "wait_seconds_total", "timeouts_total"} {
+		assert.Contains(t, text, "\n"+of+name+" ")
+	}
+}

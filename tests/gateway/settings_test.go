@@ -59,6 +59,9 @@ func TestSettingsThatMakeNoSenseAreRefused(t *testing.T) {
 		"REDIS_TLS_CACERT=/x.pem":       "set REDIS_TLS=true",
 		"GRPC_CLIENT_TLS_SAN=envoy":     "set GRPC_SERVER_USE_TLS and GRPC_CLIENT_TLS_CACERT",
 		"GRPC_CLIENT_TLS_CACERT=/x.pem": "set GRPC_SERVER_USE_TLS",
+		"HTTP_CLIENT_TLS_SAN=nginx":     "set HTTP_SERVER_USE_TLS and HTTP_CLIENT_TLS_CACERT",
+		"HTTP_CLIENT_TLS_CACERT=/x.pem": "set HTTP_SERVER_USE_TLS",
+		"HTTP_SERVER_USE_TLS=true":      "HTTP_SERVER_USE_TLS needs HTTP_SERVER_TLS_CERT and HTTP_SERVER_TLS_KEY",
 		"EXTRA_TAGS=a-b:c":              "EXTRA_TAGS: a-b is no name of a label",
 		"EXTRA_TAGS=domain:c":           "EXTRA_TAGS",
 	} {

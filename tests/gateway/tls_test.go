@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -89,5 +90,55 @@ func TestClientsOfGRPCNeedTheNameOfTheSetting(t *testing.T) {
 		_, err := g.asksByTLS(client)
 		assert.Equal(t, want, status.Code(err), "%s: %v", name, err)
 		await(t, "the log says why", func() bool { return want == codes.OK || strings.Contains(g.Log(), "GRPC_CLIENT_TLS_SAN") })
+	}
+}
+
+// getByTLS asks the web server by a connection of its own.
+func (g *gateway) getByTLS(path string, c *tls.Config) (int, error) {
+	g.t.Helper()
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: c, DisableKeepAlives: true}, Timeout: patience}
+	response, err := client.Get("https://" + g.At["http"] + path)
+	if err != nil {
+		return 0, err
+	}
+	return response.StatusCode, response.Body.Close()
+}
+
+// The port of HTTP has TLS as that of gRPC: a new certificate needs no restart, clients may need one for a name, and one without TLS is told.
+func TestHTTPIsByTLS(t *testing.T) {
+	t.Parallel()
+	dir, old := server.Certificate(t)
+	later, fresh := server.Certificate(t)
+	redis := server.Start(t).Addr()
+	secure := []string{"HTTP_SERVER_USE_TLS=true", "HTTP_SERVER_TLS_CERT=" + dir + "/crt", "HTTP_SERVER_TLS_KEY=" + dir + "/key"}
+	g := start(t, redis, basic+routesOfHostile, secure...)
+	status, err := g.getByTLS("/healthcheck", &tls.Config{RootCAs: old})
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusOK, status)
+	response, body := g.get("/healthcheck", nil)
+	assert.Equal(t, http.StatusBadRequest, response.StatusCode)
+	assert.Equal(t, "Client sent an HTTP request to an HTTPS server.\n", body)
+	assert.EqualValues(t, 1, g.metric("throttle_gateway_requests_refused_total", `via="check"`, `reason="unreadable"`))
+	assert.Contains(t, g.Log(), "HTTP_SERVER_USE_TLS")
+	assert.Equal(t, "OK 9", g.asks(ask("shop", 0, "user=1")), "gRPC is without")
+	_, err = g.getByTLS("/healthcheck", &tls.Config{RootCAs: fresh})
+	require.Error(t, err)
+	for _, name := range []string{"crt", "key"} {
+		require.NoError(t, os.Rename(filepath.Join(later, name), filepath.Join(dir, name)))
+	}
+	status, err = g.getByTLS("/healthcheck", &tls.Config{RootCAs: fresh})
+	require.NoError(t, err)
+	assert.Equal(t, http.StatusOK, status)
+
+	known, _ := server.Certificate(t)
+	pair, err := tls.LoadX509KeyPair(known+"/crt", known+"/key") // for 127.0.0.1
+	require.NoError(t, err)
+	mutual := append(secure, "HTTP_CLIENT_TLS_CACERT="+known+"/crt")
+	for name, wants := range map[string]bool{"127.0.0.1": true, "nginx.example": false} {
+		g := start(t, redis, basic, append(mutual, "HTTP_CLIENT_TLS_SAN="+name)...)
+		_, err := g.getByTLS("/healthcheck", &tls.Config{RootCAs: fresh, Certificates: []tls.Certificate{pair}})
+		assert.Equal(t, wants, err == nil, "%s: %v", name, err)
+		_, err = g.getByTLS("/healthcheck", &tls.Config{RootCAs: fresh})
+		assert.Error(t, err, "without a certificate")
 	}
 }

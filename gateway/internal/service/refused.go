@@ -3,6 +3,9 @@ package service
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"errors"
+	"io"
 	"net"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -53,8 +56,14 @@ func (s *Service) handle(_ any, ctx context.Context, decode func(any) error, _ g
 	return s.ShouldRateLimit(ctx, request)
 }
 
-// Listener counts the requests that net/http refuses by itself: those with a header that is too long, and those that are no HTTP.
-func (s *Service) Listener(l net.Listener) net.Listener { return listener{l, s} }
+// Listener counts the requests that net/http refuses by itself: those with a header that is too long, those that are no HTTP,
+// and, with secure, those that are no TLS.
+func (s *Service) Listener(l net.Listener, secure *tls.Config) net.Listener {
+	if secure != nil {
+		l = tls.NewListener(l, secure)
+	}
+	return listener{l, s}
+}
 
 type listener struct {
 	net.Listener
@@ -87,4 +96,21 @@ func (c *conn) Write(b []byte) (int, error) {
 		c.service.refuse("check", unreadable)
 	}
 	return c.Conn.Write(b)
+}
+
+// Read answers a client without TLS as net/http would if it saw that c has TLS.
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err != nil {
+		c.answerPlain(err)
+	}
+	return n, err
+}
+
+func (c *conn) answerPlain(err error) {
+	var plain tls.RecordHeaderError
+	if errors.As(err, &plain) && plain.Conn != nil {
+		c.service.logWarn("a client of HTTP does not speak TLS, which HTTP_SERVER_USE_TLS asks for")
+		_, _ = io.WriteString(plain.Conn, "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n")
+	}
 }

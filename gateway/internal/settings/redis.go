@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -144,44 +143,4 @@ func pool(file string) (*x509.CertPool, error) {
 		return nil, fmt.Errorf("%s holds no certificate", file)
 	}
 	return all, nil
-}
-
-// GrpcTLS is for the Rate Limit Service; nil without TLS. With a CA, clients need a certificate. The files are read again with each
-// connection, so a new certificate or authority needs no restart.
-func (s *Settings) GrpcTLS(certificates *Certificates) (*tls.Config, error) {
-	if !s.GrpcUseTLS {
-		return nil, nil
-	}
-	pair, err := keepPair(certificates, "GRPC_SERVER_TLS_CERT", s.GrpcTLSCert, s.GrpcTLSKey)
-	if err != nil {
-		return nil, err
-	}
-	if pair.last == nil {
-		return nil, errors.New("GRPC_SERVER_USE_TLS needs GRPC_SERVER_TLS_CERT and GRPC_SERVER_TLS_KEY")
-	}
-	clients, err := keepPool(certificates, "GRPC_CLIENT_TLS_CACERT", s.GrpcClientCA)
-	if err != nil {
-		return nil, err
-	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2"}}
-	if s.GrpcClientCA != "" {
-		c.ClientAuth = tls.RequireAndVerifyClientCert
-	}
-	if name := s.GrpcClientSAN; name != "" {
-		c.VerifyConnection = func(state tls.ConnectionState) error {
-			err := state.PeerCertificates[0].VerifyHostname(name) // its chain has been verified
-			if err != nil {
-				slog.Warn("a client of gRPC was refused: its certificate is not for GRPC_CLIENT_TLS_SAN", "expected", name)
-			}
-			return err
-		}
-	}
-	fresh := c.Clone()
-	c.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		now := fresh.Clone()
-		now.Certificates, now.ClientCAs = []tls.Certificate{*pair.get()}, clients.get()
-		return now, nil
-	}
-	c.Certificates = []tls.Certificate{*pair.last}
-	return c, nil
 }

@@ -2,6 +2,7 @@
 package settings
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -66,6 +67,11 @@ type Settings struct {
 	ExplainToken      string            `env:"EXPLAIN_TOKEN"`
 	ExtraTags         map[string]string `env:"EXTRA_TAGS"`
 	GrpcClientSAN     string            `env:"GRPC_CLIENT_TLS_SAN"`
+	HTTPUseTLS        bool              `env:"HTTP_SERVER_USE_TLS"`
+	HTTPTLSCert       string            `env:"HTTP_SERVER_TLS_CERT"`
+	HTTPTLSKey        string            `env:"HTTP_SERVER_TLS_KEY"`
+	HTTPClientCA      string            `env:"HTTP_CLIENT_TLS_CACERT"`
+	HTTPClientSAN     string            `env:"HTTP_CLIENT_TLS_SAN"`
 	WatchRoot         bool              `env:"RUNTIME_WATCH_ROOT" envDefault:"true"`
 	HealthNeedsRedis  bool              `env:"REDIS_HEALTH_CHECK_ACTIVE_CONNECTION"`
 
@@ -204,10 +210,6 @@ func (s *Settings) check() error {
 		return fmt.Errorf("EXTRA_TAGS: %s is no name of a label: expected letters, digits and _, and neither le nor quantile, which Prometheus has", s.badTag())
 	case !fieldName.MatchString(s.LimitHeader), !fieldName.MatchString(s.RemainingHeader), !fieldName.MatchString(s.ResetHeader):
 		return errors.New("LIMIT_LIMIT_HEADER, LIMIT_REMAINING_HEADER and LIMIT_RESET_HEADER are names of header fields, such as RateLimit-Limit")
-	case s.GrpcClientSAN != "" && (!s.GrpcUseTLS || s.GrpcClientCA == ""):
-		return errors.New("GRPC_CLIENT_TLS_SAN names who may ask: set GRPC_SERVER_USE_TLS and GRPC_CLIENT_TLS_CACERT, which make clients show a certificate")
-	case s.GrpcClientCA != "" && !s.GrpcUseTLS:
-		return errors.New("GRPC_CLIENT_TLS_CACERT says whose certificates are accepted: set GRPC_SERVER_USE_TLS, so that clients show one")
 	case s.Tracing.Protocol != "http" && s.Tracing.Protocol != "grpc":
 		return fmt.Errorf("TRACING_EXPORTER_PROTOCOL=%s: expected http or grpc", s.Tracing.Protocol)
 	case s.Redis.Commands != "auto" && s.Redis.Commands != "module" && s.Redis.Commands != "functions":
@@ -219,10 +221,10 @@ func (s *Settings) check() error {
 	case s.Redis.Timeout <= 0:
 		return errors.New("REDIS_TIMEOUT must be positive")
 	}
-	if s.ByXds() {
-		return s.Xds.check()
+	if err := cmp.Or(s.ofGrpc().check(), s.ofHTTP().check()); err != nil || !s.ByXds() {
+		return err
 	}
-	return nil
+	return s.Xds.check()
 }
 
 // The values of CONFIG_TYPE.
