@@ -87,8 +87,11 @@ function top(id, { why, rows }, s) {
 		el('td', { class: 'n', 'data-label': id === 'top' ? 'Denied' : 'Would be denied', text: count(r.count), title: r.off ? `at most ${r.off} too many` : undefined }),
 		el('td', { 'data-label': 'State', text: r.state ? told(r.state) : '–' }),
 		el('td', { class: 't', 'data-label': 'Listed since', text: clock(r.since_ms) }),
-		el('td', { class: 'acts' }, ...(r.here ? onKey(r.key, r.state) : []))))
+		acts('td', r.here ? onKey(r.key, r.state) : [], r.key)))
 }
+
+// acts are the buttons of a row, with what they do to what.
+const acts = (tag, buttons, to) => el(tag, { class: 'acts', 'data-does': JSON.stringify([buttons.map((b) => b.dataset.act), to]) }, ...buttons)
 
 const onKey = (key, state) => state?.banned_until_ms > state?.now_ms
 	? [offers.lift(key), offers.reset(key)] : [offers.ban(key), offers.reset(key)]
@@ -120,7 +123,7 @@ function policies(s) {
 		el('td', {}, el('bdi', { class: 'key', text: r.text }), r.shadow ? el('span', { class: 'tag', text: 'rehearsed' }) : undefined),
 		el('td', { 'data-label': 'Limits' }, el('code', { text: r.limits }), r.error ? el('p', { class: 'trouble', text: `It does not count: ${r.error}` }) : undefined),
 		el('td', { 'data-label': 'Denied, by shadows', text: deniedBy(r) }),
-		el('td', { class: 'acts' }, ...offers.policy(r))))
+		acts('td', offers.policy(r), [r.field, r.value, r.shadow])))
 }
 
 function deniedBy(r) {
@@ -153,7 +156,7 @@ function bans(s) {
 	const { rows, more: others } = s.bans
 	set($('bans-why'), [sweep(s, !rows.length), others ? `${others} more.` : ''].join(' ').trim())
 	list($('bans'), rows, (r) => r.key.text, (r) => el('li', {},
-		r.key.raw ? el('span', { class: 'acts' }, offers.lift(r.key)) : undefined,
+		acts('span', r.key.raw ? [offers.lift(r.key)] : [], r.key),
 		el('bdi', { class: 'key', text: r.key.text }), more(`until ${clock(r.state.banned_until_ms)}, in ${span(r.state.banned_until_ms - r.state.now_ms)}`)))
 }
 
@@ -161,7 +164,7 @@ function leases(s) {
 	const { rows, more: others } = s.leases
 	set($('leases-why'), [sweep(s, !rows.length), others ? `${others} more keys.` : ''].join(' ').trim())
 	list($('leases'), rows, (r) => r.key.text, (r) => el('li', {},
-		r.key.raw ? el('span', { class: 'acts' }, offers.reset(r.key)) : undefined,
+		acts('span', r.key.raw ? [offers.reset(r.key)] : [], r.key),
 		el('bdi', { class: 'key', text: r.key.text }), more(`${r.state.held} held, ${r.state.waiting} in line`), ...lines(r.leases)))
 }
 

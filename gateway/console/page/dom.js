@@ -31,6 +31,12 @@ export function list(parent, items, keyOf, make) {
 			const fresh = make(item)
 			fresh.dataset.id = id
 			fresh.shows = shows
+			if (e && renew(e, fresh)) {
+				e.shows = shows
+				if (e === before) before = e.nextElementSibling
+				else parent.insertBefore(e, before)
+				continue
+			}
 			if (e === before) before = e?.nextElementSibling ?? null
 			e?.remove()
 			e = fresh
@@ -43,6 +49,21 @@ export function list(parent, items, keyOf, make) {
 		const again = [...parent.children].find((e) => e.dataset.id === spot.id)
 		;[...(again?.querySelectorAll('button') ?? [])].find((b) => b.dataset.act === spot.act)?.focus()
 	}
+}
+
+// renew puts what has changed into an element. Its buttons stay where they do the same: a press may have begun on one of them.
+function renew(e, fresh) {
+	const acts = e.querySelector('.acts'), others = fresh.querySelector('.acts')
+	if (acts?.dataset.does !== others?.dataset.does || (acts && acts.parentElement !== e)) return false
+	const parts = [...fresh.childNodes]
+	for (const old of [...e.childNodes]) if (old !== acts) old.remove()
+	if (!acts) e.append(...parts)
+	else {
+		const at = parts.indexOf(others)
+		acts.before(...parts.slice(0, at))
+		acts.after(...parts.slice(at + 1))
+	}
+	return true
 }
 
 // count is a number as people read it.
