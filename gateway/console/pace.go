@@ -34,7 +34,6 @@ type Point struct {
 type times struct {
 	at     []time.Time
 	counts []Count
-	none   bool // the server counts nothing
 }
 
 const (
