@@ -227,7 +227,7 @@ func (g *gateway) build(registry prometheus.Registerer) error {
 	if g.webTLS, err = g.s.HTTPTLS(&g.certificates); err != nil {
 		return err
 	}
-	registry.MustRegister(decide.Pool{Client: client})
+	registry.MustRegister(service.Pool{Client: client})
 	g.chain = decide.NewChain(client, g.s, observers...)
 	g.service = service.New(g.s, g.chain, g.chain.Out, registry)
 	g.explainer = explainer(g.s, g.service.Config)
