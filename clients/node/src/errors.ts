@@ -97,7 +97,7 @@ const noConnection = /^(EAI_AGAIN|ECONN|EHOST|ENET|ENOTFOUND|EPIPE|ETIMEDOUT)/
 
 // The libraries' other errors, by their texts: they have neither codes nor, in a minified bundle, names.
 const outageTexts =
-  /^(All sentinels are unreachable|All the root nodes are unavailable|Cannot find node|Cluster isn't ready|Command aborted due to connection close|Command timed out|Command timeout during maintenance|Connection is closed|Connection timeout|Disconnects client|Failed to refresh slots cache|None of startup nodes is available|Reached the max retries per request limit|Socket closed unexpectedly|Socket timeout|Stream isn't writeable|The client is offline|Too many Cluster redirections)|ETIMEDOUT/
+  /^(All sentinels are unreachable|All the root nodes are unavailable|Cannot find node|Cluster isn't ready|Command aborted due to connection close|Command timed out|Command timeout during maintenance|Connection is closed|Connection timeout|Disconnects client|Failed to refresh slots cache|None of startup nodes is available|Reached the max retries per request limit|Socket closed unexpectedly|Socket timeout|Stream isn't writeable|The client is offline|Too many Cluster redirections|timeout$)|ETIMEDOUT/
 const overloadTexts = /^(The queue is full|Timeout waiting for a client)/
 
 // A reply begins with a word in capitals, such as READONLY or ERR. No text of the libraries does; errors of Node.js have a code.

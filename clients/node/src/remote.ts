@@ -151,10 +151,11 @@ export class Remote implements Decider {
   }
 
   /** Tells which server is out of reach, and why, as far as the client knows. */
-  #about(key: string): string {
+  #about(key: string, error: unknown, refusal: unknown): string {
     const address = this.#transport.node?.(key) || this.#transport.address?.(key)
-    const reason = textOf(this.#transport.reason?.(key) ?? '')
-    return `${address && !reason.includes(address) ? ` (${address})` : ''}${reason && `: ${reason}`}`
+    const reason = refusal ? '' : textOf(this.#transport.reason?.(key) ?? (notConnected.test(textOf(error)) ? 'no answer yet' : ''))
+    const where = [address && !reason.includes(address) ? address : '', this.#transport.secured?.() ? 'by TLS' : ''].filter(Boolean).join(', ')
+    return `${where && ` (${where})`}${reason && `: ${reason}`}`
   }
 
   async #read(call: Call, attempt: Promise<unknown>, signal: AbortSignal | undefined): Promise<Result> {
@@ -164,10 +165,13 @@ export class Remote implements Decider {
       if (signal?.aborted && error === signal.reason) throw error
       const key = call.keys[0]?.name ?? ''
       const refusal = isOutage(error) ? this.#transport.refusal?.(key) : undefined
-      throw translate(commandOf(call), refusal ?? error, refusal || !isOutage(error) || isReply(error) ? '' : this.#about(key))
+      throw translate(commandOf(call), refusal ?? error, !isOutage(error) || isReply(error) ? '' : this.#about(key, error, refusal))
     }
   }
 }
+
+/** What the libraries, and this package, say of a call that was not sent, for want of a connection. */
+const notConnected = /The client is offline|Stream isn't writeable|Cluster isn't ready|there is no connection yet/
 
 /** How many calls may wait for their replies. More would be late in any case, and take memory. */
 const mostUnderWay = 10_000

@@ -1,8 +1,9 @@
 // Calls over ioredis: Redis, also with Sentinel, and Cluster.
+import { errorMonitor } from 'node:events'
 import type { Socket } from 'node:net'
 import { setImmediate } from 'node:timers'
 import { isReply, MistakeError, OutageError } from '../errors.js'
-import { isElsewhere, refusalsOf } from './refusal.js'
+import { isElsewhere, reasonOf, refusalsOf } from './refusal.js'
 import { slotOf } from './slot.js'
 import type { Address, Line, Transport } from './transport.js'
 
@@ -22,19 +23,21 @@ interface Gathering {
 interface Redis {
   isCluster: false
   status: string
-  options: { keyPrefix?: string; keepAlive?: number }
+  options: { keyPrefix?: string; keepAlive?: number; tls?: object; redisOptions?: { tls?: object } }
   sendCommand(command: Command): Promise<unknown>
   duplicate(options: object): Redis
   on(event: string | symbol, listener: (...args: never[]) => void): unknown
   connect(): Promise<unknown>
   disconnect(reconnect?: boolean): void
   stream: Socket
+  connector?: { connectToSentinel?: (...args: unknown[]) => Redis }
 }
 
-interface Cluster extends Omit<Redis, 'duplicate' | 'isCluster' | 'stream'> {
+interface Cluster extends Omit<Redis, 'connector' | 'duplicate' | 'isCluster' | 'stream'> {
   isCluster: true
+  startupNodes?: unknown[]
   slots: (string[] | undefined)[]
-  nodes(role: 'master'): Redis[]
+  nodes(role: 'all' | 'master'): Redis[]
   refreshSlotsCache(done?: () => void): void
 }
 
@@ -52,18 +55,64 @@ export function ioRedis(client: object, given?: string): Transport {
   const make = maker(client)
   const prefix = given ?? redis.options.keyPrefix ?? ''
   const refusals = refusalsOf(redis)
+  overhear(redis, refusals.note)
   return {
     prefix,
     ...(redis.isCluster && { node: (key: string) => redis.slots[slotOf(prefix + key)]?.[0] ?? '' }),
-    address: () => {
-      const { host, port, sentinels, path } = redis.options as Partial<Address> & { sentinels?: unknown; path?: string }
-      return host === undefined || sentinels || path ? undefined : `${host}:${port ?? 6379}`
-    },
+    address: () => addressOf(redis),
+    secured: () => Boolean(redis.options.tls ?? redis.options.redisOptions?.tls),
     refusal: () => refusals.of(),
     reason: () => refusals.reason(),
     onReady: refusals.onReady,
     send: (words, key, left) => send(redis, make(words), prefix + key, left),
     open: (key, at) => open(redis.isCluster ? owner(redis, prefix + key) : redis, make, at),
+  }
+}
+
+/** Names the server, or those that the client asks where it is. */
+function addressOf(redis: Redis | Cluster): string | undefined {
+  const { host, port, sentinels, path } = redis.options as Partial<Address> & { sentinels?: unknown[]; path?: string }
+  if (path) return undefined
+  const asked = redis.isCluster ? redis.startupNodes : sentinels
+  if (!asked) return host === undefined ? undefined : `${host}:${port ?? 6379}`
+  // A URL among them may hold a password.
+  const named = asked.filter((at): at is Partial<Address> => typeof at === 'object' && at !== null)
+  return named.map((at) => `${at.host ?? 'localhost'}:${at.port ?? (redis.isCluster ? 6379 : 26379)}`).join(' or ') || undefined
+}
+
+const overheard = new WeakSet<Redis | Cluster>()
+
+/** Hears why connections fail that the client opens to nodes of a cluster and to Sentinels. It only tells that they are closed. */
+function overhear(redis: Redis | Cluster, note: (error: unknown) => void): void {
+  if (overheard.has(redis)) return
+  overheard.add(redis)
+  const hear = (made: Redis) => {
+    made.on(errorMonitor, (error: unknown) => {
+      if (redis.status !== 'ready') note(error)
+    })
+    return made
+  }
+  if (!redis.isCluster) {
+    const { connector } = redis
+    const connect = connector?.connectToSentinel
+    if (connect) connector.connectToSentinel = (...args) => hear(connect.apply(connector, args))
+    return
+  }
+  const through = (node: Redis) => {
+    const duplicate = node.duplicate.bind(node)
+    node.duplicate = (options) => hear(duplicate(options))
+  }
+  redis.nodes('all').forEach(through)
+  redis.on('+node', through)
+  // A name that is not found is what the attempt to connect says, and nothing else.
+  const connect = redis.connect.bind(redis)
+  redis.connect = async () => {
+    try {
+      return await connect()
+    } catch (error) {
+      note(reasonOf(error))
+      throw error
+    }
   }
 }
 

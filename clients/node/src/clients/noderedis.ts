@@ -1,7 +1,7 @@
 // Calls over node-redis: a client, a pool, a cluster or Sentinel.
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { Socket } from 'node:net'
-import { isOutage, isReply, MistakeError, OutageError, textOf } from '../errors.js'
+import { isOutage, isReply, MistakeError, OutageError } from '../errors.js'
 import { isElsewhere, refusalsOf, ways } from './refusal.js'
 import { slotOf } from './slot.js'
 import type { Address, Line, Transport } from './transport.js'
@@ -26,7 +26,7 @@ interface Pool extends Pick<NodeClient, 'on'> {
   execute<T>(run: (client: NodeClient) => Promise<T>): Promise<T>
 }
 
-interface Sentinel {
+interface Sentinel extends Pick<NodeClient, 'on'> {
   _execute<T>(readonly: boolean, run: (client: NodeClient) => Promise<T>): Promise<T>
 }
 
@@ -45,17 +45,20 @@ interface Cluster extends Pick<NodeClient, 'on'> {
 
 const has = (client: object, method: string) => typeof (client as Record<string, unknown>)[method] === 'function'
 
-/** Clients of clusters and Sentinels that are being connected for the first time, again and again, with what came of it: they are not closed, but away. */
-export const connecting = new WeakMap<object, unknown>()
+/** Clients of clusters and Sentinels that are being connected for the first time, again and again: they are not closed, but away. */
+export const connecting = new WeakSet<object>()
+
+/** The addresses that such clients ask where the servers are, for people. */
+export const asked = new WeakMap<object, string>()
 
 /** Returns the transport over a client. It puts a prefix before every key: that of the client, if it is left out. */
 export function nodeRedis(client: object, prefix?: string): Transport {
   const transport = over(client, prefix)
   const send: Transport['send'] = async (words, key, left) => {
-    if (connecting.has(client)) throw new OutageError(['there is no connection yet', textOf(connecting.get(client) ?? '')].filter(Boolean).join(': '))
+    if (connecting.has(client)) throw new OutageError('there is no connection yet')
     return await transport.send(words, key, left)
   }
-  return { ...transport, ...((has(client, 'getSlotMaster') || has(client, 'getMasterNode')) && { send }) }
+  return { ...transport, ...((has(client, 'getSlotMaster') || has(client, 'getMasterNode')) && { send, address: () => asked.get(client) }) }
 }
 
 function over(client: object, given?: string): Transport {
@@ -72,7 +75,8 @@ function over(client: object, given?: string): Transport {
     return host === undefined ? undefined : `${host}:${port ?? 6379}`
   }
   const refusals = refusalsOf(single)
-  return { prefix, address, refusal: () => refusals.of(), reason: () => refusals.reason(), onReady: refusals.onReady, send: (words, _, left) => send(single, words, left), open: (_, at) => open(single, at) }
+  const secured = () => Boolean((single.options?.socket as { tls?: boolean } | undefined)?.tls)
+  return { prefix, address, secured, refusal: () => refusals.of(), reason: () => refusals.reason(), onReady: refusals.onReady, send: (words, _, left) => send(single, words, left), open: (_, at) => open(single, at) }
 }
 
 function prefixOf(client: object): string {
@@ -138,10 +142,16 @@ function overSentinel(sentinel: Sentinel, prefix: string): Transport {
       throw error instanceof Lost ? error.error : error
     }
   }
+  const refusals = refusalsOf(sentinel)
   return {
     prefix,
-    send: (words, _, left) =>
-      once((client) => send(client, words, left)),
+    refusal: () => refusals.of(),
+    reason: () => refusals.reason(),
+    send: async (words, _, left) => {
+      const reply = await once((client) => send(client, words, left))
+      refusals.over() // version 5 does not tell when it is connected again
+      return reply
+    },
     open: () => once((client) => open(client)),
   }
 }
@@ -153,7 +163,7 @@ function overCluster(cluster: Cluster, prefix: string): Transport {
     prefix,
     node: (key) => addressOf(cluster, prefix + key),
     refusal: (key) => refusals.of(addressOf(cluster, prefix + key)),
-    reason: (key) => refusals.reason(addressOf(cluster, prefix + key)),
+    reason: (key) => refusals.reason(addressOf(cluster, prefix + key)) ?? refusals.reason(),
     onReady: refusals.onReady,
     send: async (words, key, left) => {
       const lost = () => {

@@ -16,6 +16,8 @@ export interface Refusals {
   reason(node?: string): Error | undefined
   /** Is told when the client is connected again. */
   readonly onReady: (listener: () => void) => void
+  /** Notes why a connection failed that the client opens for itself, of which it only tells that it is closed. */
+  note(error: unknown): void
   /** Notes that a node has answered. */
   over(node?: string): void
 }
@@ -39,6 +41,9 @@ export function reasonOf(error: unknown): unknown {
   return isError(error) && 'lastNodeError' in error && error.lastNodeError ? error.lastNodeError : error
 }
 
+// What a library says at the end, when it does not tell why.
+const vague = /^(All sentinels are unreachable|All the root nodes are unavailable|Connection is closed|Failed to refresh slots cache|None of startup nodes is available|timeout$)/
+
 const known = new WeakMap<Emitter, Refusals>()
 
 /** Returns what a client tells of servers that refuse it. */
@@ -47,20 +52,27 @@ export function refusalsOf(client: Emitter, { event, read, ready }: Way = ways.p
   if (!refusals) {
     const errors = new Map<string, Error>()
     const listeners: (() => void)[] = []
+    const note = (error: unknown, node = '') => {
+      if (isError(error) && !(vague.test(error.message) && errors.has(node))) errors.set(node, error)
+    }
     const refuses = (error: Error | undefined) => error !== undefined && !isOutage(error) && !isOverload(error)
     refusals = {
       of: (node = '') => (refuses(errors.get(node)) ? errors.get(node) : undefined),
       reason: (node = '') => errors.get(node),
       onReady: (listener) => void listeners.push(listener),
-      over: (node = '') => void errors.delete(node),
+      note,
+      over: (node = '') => {
+        errors.delete(node)
+        errors.delete('')
+      },
     }
     client.on(event, (...args) => {
       const [error, node = ''] = read(...args)
-      if (isError(error)) errors.set(node, error)
-      else errors.delete(node)
+      note(error, node)
     })
+    if (event !== ways.plain.event) client.on(ways.plain.event, (error: unknown) => { note(error) }) // while no node is known
     client.on(ready, (at?: { host: string; port: number }) => {
-      if (at) errors.delete(`${at.host}:${at.port}`)
+      if (at) refusals?.over(`${at.host}:${at.port}`)
       else errors.clear()
       for (const listener of listeners) listener()
     })

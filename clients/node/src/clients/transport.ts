@@ -39,6 +39,8 @@ export interface Transport {
   node?(key: string): string
   /** Names the server that has a key, as far as the client knows it, for people. */
   address?(key: string): string | undefined
+  /** Tells whether the client speaks TLS. */
+  secured?(): boolean
   /** Tells the error with which the server that has a key refuses the client. Calls fail meanwhile as in an outage. */
   refusal?(key: string): Error | undefined
   /** Is told when the client is connected again. */

@@ -1,7 +1,7 @@
 // A limiter for a URL, on a client of ioredis of its own.
 import { Cluster, Redis, type RedisOptions } from 'ioredis'
 import { checkedOptions, connected, type Made, type UrlLimiter, type UrlOptions } from './owned.js'
-import { type Place, placeOf } from './place.js'
+import { type Place, placeOf, spelled } from './place.js'
 
 export type { UrlLimiter, UrlOptions } from './owned.js'
 
@@ -31,7 +31,7 @@ export type UrlClient = Redis | Cluster
 export async function fromUrl(url: string, options: UrlOptions<RedisOptions> = {}): Promise<UrlLimiter<UrlClient>> {
   const place = placeOf(url)
   const { mine, options: own = {}, sentinel = {} } = checkedOptions(options)
-  return await connected(over(make(place, own, sentinel)), mine)
+  return await connected(over(make(place, own, sentinel)), spelled(place), mine)
 }
 
 function make(place: Place, own: RedisOptions, sentinel: RedisOptions): UrlClient {

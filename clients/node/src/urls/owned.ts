@@ -68,7 +68,8 @@ export class UrlLimiter<C extends Client> extends Limiter implements AsyncDispos
     const late = sleep(this.#closeMs, undefined, { signal: leave.signal }).catch(() => {})
     if (this.#made.isReady()) await Promise.race([this.#made.end().catch(() => {}), late])
     leave.abort()
-    await this.#made.destroy()
+    // node-redis waits for a Sentinel to which it is connecting, and which may hang.
+    await Promise.race([this.#made.destroy(), sleep(this.#closeMs, undefined, { ref: false })])
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -86,13 +87,13 @@ export function checkedOptions<ClientOptions>(options: UrlOptions<ClientOptions>
 const pauseMs = 500
 
 /**
- * Returns a limiter on a client that is just made, when it is connected, or when time is up: an outage at start is one of the calls.
+ * Returns a limiter on a client that is just made, to `where`, when it is connected, or when time is up: an outage at start is one of the calls.
  * What is no outage, such as a wrong password, is thrown.
  */
-export async function connected<C extends Client>(made: Made<C>, options: LimiterOptions): Promise<UrlLimiter<C>> {
+export async function connected<C extends Client>(made: Made<C>, where: string, options: LimiterOptions): Promise<UrlLimiter<C>> {
   const { logger = console } = options
   const refused = new Promise<never>((_, reject) => {
-    told(made, logger, reject)
+    told(made, where, logger, reject)
   })
   const leave = new AbortController()
   let limiter
@@ -118,7 +119,7 @@ export async function connected<C extends Client>(made: Made<C>, options: Limite
 }
 
 /** Listens to errors of a client, which would end the process: what is no outage is logged, once until it is over. Outages are told by calls. */
-function told<C extends Client>(made: Made<C>, logger: Logger, reject: (error: unknown) => void): void {
+function told<C extends Client>(made: Made<C>, where: string, logger: Logger, reject: (error: unknown) => void): void {
   let last = ''
   made.on('ready', () => {
     last = ''
@@ -127,7 +128,7 @@ function told<C extends Client>(made: Made<C>, logger: Logger, reject: (error: u
     const error = reasonOf(told)
     if (!(isError(error)) || isOutage(error) || isOverload(error) || error.message === last) return
     last = error.message
-    const message = `the server does not let this client in: ${last}`
+    const message = `the server (${where}) does not let this client in: ${last}`
     reject(new MistakeError(message))
     logger.error(`redis-throttle: ${message}`)
   })

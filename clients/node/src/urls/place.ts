@@ -57,6 +57,11 @@ export function placeOf(url: unknown): Place {
   return { ...common, form: 'server', hosts: all, path: undefined, database: databaseOf(words === '' ? undefined : words), master: undefined }
 }
 
+/** Names the servers of a place, and that they are asked by TLS, for people. */
+export function spelled({ hosts, path, tls }: Place): string {
+  return (path ?? hosts.map(({ host, port }) => `${host.includes(':') ? `[${host}]` : host}:${port}`).join(' or ')) + (tls ? ', by TLS' : '')
+}
+
 function fail(message: string): never {
   throw new TypeError(message)
 }

@@ -1,8 +1,8 @@
 // A limiter for a URL, on a client of node-redis of its own.
 import { createClient, createCluster, createSentinel, type RedisClientOptions } from 'redis'
-import { connecting } from '../clients/noderedis.js'
+import { asked, connecting } from '../clients/noderedis.js'
 import { checkedOptions, connected, type Made, persistently, type UrlLimiter, type UrlOptions } from './owned.js'
-import { type Place, placeOf } from './place.js'
+import { type Place, placeOf, spelled } from './place.js'
 
 export type { UrlLimiter, UrlOptions } from './owned.js'
 
@@ -32,7 +32,7 @@ export type UrlClient = ReturnType<typeof createClient> | ReturnType<typeof crea
 export async function fromUrl(url: string, options: UrlOptions<RedisClientOptions> = {}): Promise<UrlLimiter<UrlClient>> {
   const place = placeOf(url)
   const { mine, options: own = {}, sentinel = {} } = checkedOptions(options)
-  return await connected(make(place, own, sentinel), mine)
+  return await connected(make(place, own, sentinel), spelled(place), mine)
 }
 
 type Own = RedisClientOptions
@@ -49,6 +49,7 @@ function make(place: Place, own: Own, sentinel: Own): Made<UrlClient> {
   if (form === 'cluster') {
     const rootNodes = hosts.map((host) => ({ socket: { ...host, ...secured } }))
     const client = createCluster({ rootNodes, defaults: { ...common, socket }, ...prefixed })
+    asked.set(client, spelled(place))
     return over(client, true)
   }
   if (form === 'sentinel') {
@@ -60,6 +61,7 @@ function make(place: Place, own: Own, sentinel: Own): Made<UrlClient> {
       sentinelClientOptions: fast,
       ...prefixed,
     })
+    asked.set(client, spelled(place))
     return over(client, true)
   }
   return over(createClient({ ...common, ...prefixed, socket: { ...socket, ...(path === undefined ? at : { path }) } }), false)
@@ -90,12 +92,8 @@ function over(client: object, givesUp: boolean): Made<UrlClient> {
         await its.connect()
         return
       }
-      connecting.set(client, undefined)
-      const failed = (error: unknown) => {
-        connecting.set(client, error)
-        its.emit('error', error)
-      }
-      await persistently(() => its.connect(), () => closed, failed)
+      connecting.add(client)
+      await persistently(() => its.connect(), () => closed, (error) => its.emit('error', error))
       connecting.delete(client)
       if (!ready) its.emit('ready')
     },
