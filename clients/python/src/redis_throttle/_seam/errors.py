@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import ssl
 import sys
 import traceback
 from collections.abc import Iterator
@@ -77,6 +78,11 @@ _NO_CONNECTION_LEFT = re.compile(r"Too many connections|No connection available|
 _NO_CLUSTER = re.compile(r"(Redis|Valkey) Cluster cannot be connected|All slots are not covered|TTL exhausted|none of the (primary )?nodes", re.IGNORECASE)
 
 _REFUSED = re.compile(r"\bAuth(entication|orization)Error\b|Authentication required|invalid (username-password|password)|NOAUTH|WRONGPASS|NOPERM")
+_NO_MASTER = re.compile(r"No master found for ('[^']*')")
+# The libraries cut off the codes of these replies.
+_CODES = ((re.compile(r"(?<!WRONGPASS )(?=invalid username-password)"), "WRONGPASS "),
+          (re.compile(r"(?<!NOAUTH )(?=HELLO must be called with the client|Authentication required)"), "NOAUTH "),
+          (re.compile(r"(?<!CROSSSLOT )(?=Keys in request don't hash to the same slot)"), "CROSSSLOT "))
 _OUT_OF_REACH = re.compile(r"\b(ConnectionError|TimeoutError)\b")
 
 
@@ -117,6 +123,11 @@ def _closed_meanwhile(error: BaseException) -> bool:
     return str(frames[-1].f_globals.get("__name__")).startswith(("redis.", "valkey."))
 
 
+def _is_untrusted(error: BaseException) -> bool:
+    """Whether the certificate of a server is not trusted, or has expired."""
+    return any(isinstance(cause, ssl.SSLCertVerificationError) for cause in _before(error))
+
+
 def _is_refused(error: BaseException) -> bool:
     """Whether nodes of a cluster, or all Sentinels, refuse the login. The libraries say then that no node can be reached, or that there is no master."""
     if any(_names(cause) & _MISTAKEN_CLASSES for cause in _before(error)):
@@ -137,7 +148,7 @@ def is_outage(error: BaseException) -> bool:
     if isinstance(error, OutageError):
         return True
     names = _names(error)
-    if is_overload(error) or names & _MISTAKEN_CLASSES:
+    if is_overload(error) or names & _MISTAKEN_CLASSES or _is_untrusted(error):
         return False
     if "MasterNotFoundError" in names and _is_refused(error):
         return False
@@ -182,15 +193,22 @@ def without_arguments(text: str) -> str:
     return text.partition(", with args beginning with")[0]
 
 
-def translate(command: str, error: Exception) -> ThrottleError:
-    """Return error as one of this package, to be raised from it."""
+def translate(command: str, error: Exception, server: str = "") -> ThrottleError:
+    """Return error as one of this package, to be raised from it. `server` says where the client asks, for people."""
     if isinstance(error, ThrottleError):
         return error
     # A server without the module repeats the arguments, and keys do not belong into logs.
     text = without_arguments(str(error)) or type(error).__name__
     if _closed_meanwhile(error):
         text = "the connection was closed by another call, which found the server gone"
+    elif "MasterNotFoundError" in _names(error) and (found := _NO_MASTER.search(text)):  # the libraries print their clients
+        text = f"no Sentinel names the master {found[1]}" + (f": {error.__cause__}" if error.__cause__ else "")
+    for missing, code in _CODES:
+        text = missing.sub(code, text)
     if text.startswith("CROSSSLOT"):
-        text = f"{text}: give keys of one call a common hash tag, such as {{42}}:a and {{42}}:b"
+        text = f"{text}: in a cluster the keys of a call need the same hash tag, such as {{42}}:requests and {{42}}:tokens"
     kind = OutageError if is_outage(error) else OverloadError if is_overload(error) else MistakeError
+    if kind is OutageError or _is_refused(error) or _is_untrusted(error):
+        told = [part for part in server.split(", ") if part and part not in text]
+        text += f" ({', '.join(told)})" if told else ""
     return kind(f"{command}: {text}")

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator
 from typing import Any, cast
 
 from .._seam.call import Call
-from .._seam.errors import MistakeError, OverloadError, is_demoted, is_outage, library_error, translate
+from .._seam.errors import MistakeError, OverloadError, is_demoted, is_outage, library_error
 from .doors import Alone, Commands, Doors, Question, Send, Steps, Words
 from .loops import close_client, drop_client, drop_pool
 from .pool import LONGEST, REDIRECTS, ROOM, WHO, Place, Pooled, Sign, asking, elsewhere, failed, is_asked, most_connections, moved_to, no_room, run_of
@@ -78,7 +78,7 @@ class AsyncTransport(Pooled):
         try:
             return await self._send(words, key, disable_decoding=True)
         except Exception as error:
-            raise translate(str(words[0]), error) from error
+            raise self.told(str(words[0]), error) from error
 
     async def find_door(self, key: str | bytes) -> None:
         """As that of `Transport`."""
@@ -137,7 +137,7 @@ class AsyncTransport(Pooled):
             finally:
                 await _disconnect(connection)
         except Exception as error:
-            raise translate(str(step.commands[0][0]), error) from error
+            raise self.told(str(step.commands[0][0]), error) from error
 
     @staticmethod
     async def _answer_of(connection: Any) -> Any:
@@ -161,7 +161,7 @@ class AsyncTransport(Pooled):
                     if self._was_late(began):
                         error = _late()
                     self._give_up(error, together)
-                raise failed(command, error, together) from error
+                raise failed(self.told(command, error), together) from error
             finally:
                 self._hand_over()
         waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
@@ -178,7 +178,7 @@ class AsyncTransport(Pooled):
                 raise no_room(self._most or self._pipelines)
         reply, together = await waiting
         if isinstance(reply, Exception):
-            raise failed(command, reply, together) from reply
+            raise failed(self.told(command, reply), together) from reply
         return reply
 
     def _hand_over(self) -> None:
@@ -292,7 +292,7 @@ class AsyncTransport(Pooled):
         except Exception as error:
             if is_demoted(error):
                 await self._leave_master()
-            raise translate(call.command, error) from error
+            raise self.told(call.command, error) from error
 
     async def _wait(self, call: Call, words: list[str | bytes]) -> Any:
         key = call.keys[0].name

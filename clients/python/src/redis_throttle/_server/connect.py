@@ -61,7 +61,7 @@ def connect(url: str, *, asynchronous: bool = False, timeout: Duration = "200ms"
         try:
             return getattr(cluster, f"{name}Cluster")(startup_nodes=nodes, **options)
         except Exception as error:  # that for threads asks the nodes for the others when it is made
-            raise translate("url", error) from error
+            raise translate("url", error, " or ".join(f"{host}:{port}" for host, port in hosts) + (", by TLS" if options.get("ssl") else "")) from error
     sentinel = importlib.import_module(f"{module.__name__}.sentinel")
     service, _, database = path.partition("/")
     if database and not database.isdecimal():

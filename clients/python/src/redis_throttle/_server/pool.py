@@ -7,6 +7,7 @@ import copy
 import inspect
 import re
 import threading
+import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol
 
@@ -47,9 +48,8 @@ LONGEST = 100
 """How many calls share a pipeline at most."""
 
 
-def failed(command: str, error: Exception, together: object) -> ThrottleError:
+def failed(made: ThrottleError, together: object) -> ThrottleError:
     """Return the error of a call whose pipeline failed: for a guard that is one failure, however many calls shared it."""
-    made = translate(command, error)
     if isinstance(made, OutageError):
         made._together = together
     return made
@@ -147,11 +147,64 @@ def doors_of(commands: Commands, event: Callable[[], Any], transport: Any) -> Do
             raise TypeError('commands "functions" needs a client with a connection_pool, or one for a cluster')
         commands = "module"
 
-    def address(server: str) -> str:
-        options = {} if transport.cluster else transport.pool.connection_kwargs
-        return server or options.get("path") or (f"{options['host']}:{options.get('port', 6379)}" if options.get("host") else "")
+    return Doors(commands, event, lambda server: server or ("" if transport.cluster else address_of(transport.pool)))
 
-    return Doors(commands, event, address)
+
+def address_of(pool: Any) -> str:
+    """Return the address to which a pool opens connections; nothing if it asks Sentinels for it."""
+    options = getattr(pool, "connection_kwargs", {})
+    return options.get("path") or (f"{options['host']}:{options.get('port', 6379)}" if options.get("host") else "")
+
+
+_overheard: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def overhear(manager: Any, asynchronous: bool) -> None:
+    """Have what looks for the master say why no Sentinel names it. The libraries tell the classes of the errors, and nothing else."""
+    if manager in _overheard:
+        return
+    _overheard.add(manager)
+    last: list[Exception] = []
+    manager.sentinels = [_heard(sentinel, last, asynchronous) for sentinel in manager.sentinels]
+    discover = manager.discover_master
+
+    async def later(name: str) -> Any:
+        last.clear()
+        try:
+            return await discover(name)
+        except Exception as error:
+            raise error from (last[-1] if last else None)
+
+    def at_once(name: str) -> Any:
+        last.clear()
+        try:
+            return discover(name)
+        except Exception as error:
+            raise error from (last[-1] if last else None)
+
+    manager.discover_master = later if asynchronous else at_once
+
+
+def _heard(sentinel: Any, last: list[Exception], asynchronous: bool) -> Any:
+    """Return the client of a Sentinel, whose errors are added to last."""
+    ask = sentinel.sentinel_masters
+
+    async def later() -> Any:
+        try:
+            return await ask()
+        except Exception as error:
+            last.append(error)
+            raise
+
+    def at_once() -> Any:
+        try:
+            return ask()
+        except Exception as error:
+            last.append(error)
+            raise
+
+    sentinel.sentinel_masters = later if asynchronous else at_once
+    return sentinel
 
 
 Place = str | tuple[str, int]
@@ -224,6 +277,8 @@ class Pooled:
         self.pool = self._own or self.pool
         self.arguments = pool_arguments(self.pool)
         self._most = 0 if self.pool is None else most_connections(self.pool)
+        if (manager := getattr(self.pool, "sentinel_manager", None)) is not None:
+            overhear(manager, asynchronous)
         self._pipelines = min(PIPELINES, self._most or PIPELINES)
         self.doors = doors_of(commands, asyncio.Event if asynchronous else threading.Event, self) if doors is None else doors.beside()
         if not asynchronous:  # a thread may be about to take a connection, or to ask for the nodes
@@ -232,6 +287,23 @@ class Pooled:
                 owner.then = _unlock_in_children
             elif owner is not None:
                 _unlock_in_children(owner)
+
+    def told(self, command: str, error: Exception) -> ThrottleError:
+        """Return error as one of this package, with where the client asks."""
+        return translate(command, error, self._where())
+
+    def _where(self) -> str:
+        if self.cluster:
+            if isinstance(self.client, AwayCluster) and self.client.away:
+                return ""
+            manager = self.client.nodes_manager
+            options = getattr(manager, "connection_kwargs", {})
+            secured = "ssl" in options or "SSL" in str(options.get("connection_class", ""))
+            return " or ".join(manager.startup_nodes) + (", by TLS" if secured else "")
+        sentinels = getattr(getattr(self.pool, "sentinel_manager", None), "sentinels", ())
+        asked = " or ".join(address_of(sentinel.connection_pool) for sentinel in sentinels)
+        secured = "SSL" in getattr(getattr(self.pool, "connection_class", None), "__name__", "")
+        return (f"by the Sentinels {asked}" if asked else address_of(self.pool)) + (", by TLS" if secured else "")
 
     def without_module(self, key: str | bytes) -> bool:
         """Whether the server of a key is known to have no module."""

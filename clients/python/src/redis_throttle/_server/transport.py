@@ -16,7 +16,7 @@ from collections.abc import Generator, Sequence
 from typing import Any, cast
 
 from .._seam.call import Call
-from .._seam.errors import MistakeError, is_demoted, is_outage, library_error, translate
+from .._seam.errors import MistakeError, is_demoted, is_outage, library_error
 from .._seam.forked import begun_in_children
 from .doors import Alone, Commands, Send, Steps, Words
 from .pool import LONGEST, REDIRECTS, ROOM, WHO, Place, Pooled, Sign, asking, elsewhere, failed, is_asked, most_connections, moved_to, no_room, run_of
@@ -99,7 +99,7 @@ class Transport(Pooled):
                 finally:
                     self.pool.release(connection)
         except Exception as error:
-            raise translate(str(words[0]), error) from error
+            raise self.told(str(words[0]), error) from error
 
     def find_door(self, key: str | bytes) -> None:
         """Find out how the server of a key takes calls, after it has refused a command of the module."""
@@ -142,7 +142,7 @@ class Transport(Pooled):
             finally:
                 connection.disconnect()
         except Exception as error:
-            raise translate(str(step.commands[0][0]), error) from error
+            raise self.told(str(step.commands[0][0]), error) from error
 
     @staticmethod
     def _answer_of(connection: Any) -> Any:
@@ -166,7 +166,7 @@ class Transport(Pooled):
             try:
                 return self._send(words, key)
             except Exception as error:
-                raise translate(command, error) from error
+                raise self.told(command, error) from error
         mine = Waiting(words)
         batch = self._enter(mine)
         if batch is not None:
@@ -175,7 +175,7 @@ class Transport(Pooled):
             finally:
                 self._hand_over()
         if isinstance(mine.reply, Exception):
-            raise failed(command, mine.reply, mine.batch[0] if mine.batch else None) from mine.reply
+            raise failed(self.told(command, mine.reply), mine.batch[0] if mine.batch else None) from mine.reply
         return mine.reply
 
     def _enter(self, mine: Waiting) -> list[Waiting] | None:
@@ -283,7 +283,7 @@ class Transport(Pooled):
             return self._wait(call, words)
         except Exception as error:
             self._look_for_master(error)
-            raise translate(call.command, error) from error
+            raise self.told(call.command, error) from error
 
     def _wait(self, call: Call, words: list[str | bytes]) -> Any:
         key = call.keys[0].name
