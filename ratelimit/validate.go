@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"strings"
 	"time"
 )
 
@@ -86,9 +87,11 @@ func (p period) shortest() (length time.Duration, ok bool) {
 	return time.Duration(p.n) * unit, true
 }
 
-// zoneExists says whether the database of this machine has a zone. Without a database the server has to judge.
+// zoneExists says whether the database of this machine has a zone. Without a database the server has to judge. Some files of it are copies, or
+// no place's time, and servers refuse their names.
 func zoneExists(name string) bool {
-	if name == "" || name == "Local" {
+	switch region, _, _ := strings.Cut(name, "/"); region {
+	case "", "Factory", "Local", "localtime", "posix", "posixrules", "right":
 		return false
 	}
 	if _, err := time.LoadLocation(name); err == nil {

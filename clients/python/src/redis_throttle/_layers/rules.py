@@ -102,7 +102,13 @@ def _check_zone(zone: str) -> None:
         raise ValueError(f"TZ: no time zone has the name {zone!r}")
 
 
+_NO_ZONES = {"Factory", "localtime", "posix", "posixrules", "right"}
+"""What else is in a database of zones: copies, and no place's time. Servers refuse them."""
+
+
 def _is_zone(zone: str) -> bool:
+    if zone.partition("/")[0] in _NO_ZONES:
+        return False
     try:
         zoneinfo.ZoneInfo(zone)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError):
