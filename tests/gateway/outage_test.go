@@ -70,11 +70,13 @@ func TestHealthFollowsRedisWithoutTraffic(t *testing.T) {
 	assert.Zero(t, g.metric("throttle_gateway_decisions_total", `by="server"`), "nobody asked")
 }
 
-// While Redis is down or hangs, the policy of the domain decides, by gRPC and by /check, and Redis does when it is back.
+// While Redis is down, hangs or loads its data, the policy of the domain decides, by gRPC and by /check, and Redis does when it is back.
 func TestRedisIsDown(t *testing.T) {
 	t.Parallel()
+	var loaded func()
 	for how, fault := range map[string]struct{ begin, end func(*server.Server) }{
 		"killed": {(*server.Server).Kill, (*server.Server).Restart}, "stands still": {(*server.Server).Pause, (*server.Server).Resume},
+		"loads": {func(s *server.Server) { loaded = s.LoadForMinutes(t) }, func(*server.Server) { loaded() }},
 	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()

@@ -96,22 +96,6 @@ func behindOneAddress(t *testing.T, addr string) map[string]*ratelimit.Limiter {
 	return limiters
 }
 
-// loadsForMinutes has a server load its data slowly. It answers others after each key.
-func loadsForMinutes(t *testing.T, s *server.Server) {
-	t.Helper()
-	s.MustDo("CONFIG", "SET", "rdbcompression", "no")
-	s.MustDo("CONFIG", "SET", "loading-process-events-interval-bytes", "1024")
-	s.MustDo("DEBUG", "POPULATE", "3000", "load", "4096")
-	s.MustDo("CONFIG", "SET", "key-load-delay", "50000") // us
-	ended, c := make(chan struct{}), s.Raw()
-	go func() {
-		defer close(ended)
-		_, _ = c.Do("DEBUG", "RELOAD")
-	}()
-	require.Eventually(t, func() bool { return strings.HasPrefix(s.Do("PING").Text, "LOADING") }, time.Minute, time.Millisecond)
-	t.Cleanup(func() { s.MustDo("CONFIG", "SET", "key-load-delay", "0"); <-ended })
-}
-
 // A server that is no master any more is left with its first answer: the next connection goes to where the address leads now.
 func TestADemotedMasterBehindAnAddressIsLeft(t *testing.T) {
 	t.Parallel()
@@ -129,7 +113,7 @@ func TestADemotedMasterBehindAnAddressIsLeft(t *testing.T) {
 				old.MustDo("CONFIG", "SET", "replica-read-only", "no") // otherwise it answers READONLY
 			}
 			if code == "LOADING" {
-				loadsForMinutes(t, old)
+				t.Cleanup(old.LoadForMinutes(t))
 			} else {
 				old.MustDo("REPLICAOF", "127.0.0.1", "1")
 			}
@@ -205,7 +189,7 @@ func TestAServerThatLoadsIsLeftByEveryDoor(t *testing.T) {
 				old.MustDo("CONFIG", "SET", "replica-read-only", "no") // otherwise it answers READONLY
 				old.MustDo("REPLICAOF", "127.0.0.1", "1")
 			} else {
-				loadsForMinutes(t, old)
+				t.Cleanup(old.LoadForMinutes(t))
 			}
 			b.leadTo(next)
 			for name, ask := range asks {
