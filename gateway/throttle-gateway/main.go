@@ -76,7 +76,7 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	o := &slog.HandlerOptions{Level: s.Level}
+	o := &slog.HandlerOptions{Level: s.Level, ReplaceAttr: prefixed}
 	var log slog.Handler = slog.NewTextHandler(os.Stderr, o)
 	if s.LogFormat == "json" {
 		log = slog.NewJSONHandler(os.Stderr, o)
@@ -116,4 +116,13 @@ func check(paths []string, out io.Writer) error {
 		fmt.Fprintln(out, "header fields that routes read, which the proxy has to pass on:", strings.Join(slices.Sorted(maps.Keys(fields)), ", "))
 	}
 	return nil
+}
+
+// prefixed begins each line of the log with the word by which those of all packages begin.
+func prefixed(groups []string, a slog.Attr) slog.Attr {
+	const prefix = "redis-throttle: "
+	if len(groups) == 0 && a.Key == slog.MessageKey {
+		a.Value = slog.StringValue(prefix + strings.TrimPrefix(a.Value.String(), prefix))
+	}
+	return a
 }

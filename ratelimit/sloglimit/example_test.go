@@ -34,5 +34,5 @@ func ExampleNew() {
 	for range 2 { // the first is allowed
 		_, _ = limiter.Decide(context.Background(), ratelimit.Call{Keys: []ratelimit.Key{{Name: "logged:42", Limits: limits}}, Cost: 1})
 	}
-	// Output: level=INFO msg="rate limited" verb=limit by=server policy=hourly
+	// Output: level=INFO msg="redis-throttle: rate limited" verb=limit by=server policy=hourly
 }

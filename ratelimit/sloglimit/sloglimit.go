@@ -87,7 +87,7 @@ func (l *logger) observe(ctx context.Context, d observed.Decision) {
 	if leftOut > 0 {
 		attrs = append(attrs, slog.Int64("left_out", leftOut))
 	}
-	log.LogAttrs(ctx, level, message, attrs...)
+	log.LogAttrs(ctx, level, "redis-throttle: "+message, attrs...)
 }
 
 // valve lets some lines through in each second that it is asked in.

@@ -35,12 +35,12 @@ func TestWhatIsLogged(t *testing.T) {
 	}{
 		{"an allowed request", shown, observed.Decision{}, ""},
 		{"a caller that left", shown, observed.Decision{Err: context.Canceled}, ""},
-		{"a denial", nil, observed.Decision{Result: denied}, `level=INFO msg="rate limited" verb=limit by=cache duration=0s policy=hourly retry_after=1s`},
-		{"a denial, with its key", shown, observed.Decision{Result: denied}, `level=INFO msg="rate limited" key=ANN verb=limit by=cache duration=0s policy=hourly retry_after=1s`},
-		{"more than the limit holds", nil, observed.Decision{Result: never}, `level=INFO msg="rate limited" verb=limit by=server duration=0s policy=hourly`},
-		{"a ban", nil, observed.Decision{Result: banned}, `level=INFO msg=banned verb=limit by=server duration=0s retry_after=1m0s`},
-		{"an outage", nil, observed.Decision{Err: io.EOF}, `level=WARN msg="a rate limit could not be checked" verb=limit by=server duration=0s outcome=outage error=EOF`},
-		{"a mistake", nil, observed.Decision{Err: io.ErrClosedPipe}, `level=WARN msg="a rate limit could not be checked" verb=limit by=server duration=0s outcome=error error="io: read/write on closed pipe"`},
+		{"a denial", nil, observed.Decision{Result: denied}, `level=INFO msg="redis-throttle: rate limited" verb=limit by=cache duration=0s policy=hourly retry_after=1s`},
+		{"a denial, with its key", shown, observed.Decision{Result: denied}, `level=INFO msg="redis-throttle: rate limited" key=ANN verb=limit by=cache duration=0s policy=hourly retry_after=1s`},
+		{"more than the limit holds", nil, observed.Decision{Result: never}, `level=INFO msg="redis-throttle: rate limited" verb=limit by=server duration=0s policy=hourly`},
+		{"a ban", nil, observed.Decision{Result: banned}, `level=INFO msg="redis-throttle: banned" verb=limit by=server duration=0s retry_after=1m0s`},
+		{"an outage", nil, observed.Decision{Err: io.EOF}, `level=WARN msg="redis-throttle: a rate limit could not be checked" verb=limit by=server duration=0s outcome=outage error=EOF`},
+		{"a mistake", nil, observed.Decision{Err: io.ErrClosedPipe}, `level=WARN msg="redis-throttle: a rate limit could not be checked" verb=limit by=server duration=0s outcome=error error="io: read/write on closed pipe"`},
 	} {
 		var out bytes.Buffer
 		c.d.Call = on(limits)

@@ -264,5 +264,5 @@ func TestSystemdRunsTheUnit(t *testing.T) {
 	await(t, "systemd starts it again", func() bool { pid := running(); return pid != 0 && pid != first })
 	await(t, "it listens", func() bool { return strings.Count(g.Log(), "for=grpc") == 2 })
 	require.NoError(t, syscall.Kill(running(), syscall.SIGTERM))
-	await(t, "it ends in order", func() bool { return running() == 0 && strings.Contains(g.Log(), "msg=stopping") })
+	await(t, "it ends in order", func() bool { return running() == 0 && strings.Contains(g.Log(), `msg="redis-throttle: stopping"`) })
 }

@@ -63,7 +63,7 @@ func StartGateway(t testing.TB, cmd *exec.Cmd) *Gateway {
 	return g
 }
 
-var listening = regexp.MustCompile(`msg=listening for=(\S+) at=(\S+)`)
+var listening = regexp.MustCompile(`msg="redis-throttle: listening" for=(\S+) at=(\S+)`)
 
 // read reads what the process logs until it ends.
 func (g *Gateway) read(lines *bufio.Scanner, listens func()) {

@@ -46,7 +46,7 @@ func (l *Log) Error(ctx context.Context, of, message string, err error) {
 	if leftOut > 0 {
 		attrs = append(attrs, slog.Int64("left_out", leftOut))
 	}
-	slog.Default().LogAttrs(ctx, slog.LevelError, message, attrs...)
+	slog.Default().LogAttrs(ctx, slog.LevelError, "redis-throttle: "+message, attrs...)
 }
 
 // pass says whether there may be a line, and how many there were none of before it.

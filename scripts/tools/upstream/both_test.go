@@ -163,7 +163,7 @@ func (b *both) startOurs(more []string, args ...string) {
 		"REDIS_URL=" + address, "REDIS_TIMEOUT=30s", "DENIALS=-1", "HOST=127.0.0.1", "PORT=0", "GRPC_HOST=127.0.0.1", "GRPC_PORT=0",
 		"DEBUG_PORT=" + debugPort, "USE_PROMETHEUS=false",
 	}
-	listening := b.run(os.Getenv("THROTTLE_GATEWAY"), regexp.MustCompile(`msg=listening for=grpc at=(\S+)`), append(env, more...), args...)
+	listening := b.run(os.Getenv("THROTTLE_GATEWAY"), regexp.MustCompile(`msg="redis-throttle: listening" for=grpc at=(\S+)`), append(env, more...), args...)
 	conn, err := grpc.NewClient(listening, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	require.NoError(b.t, err)
 	b.t.Cleanup(func() { _ = conn.Close() })

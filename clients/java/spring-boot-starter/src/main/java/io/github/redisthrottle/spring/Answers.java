@@ -38,7 +38,7 @@ public record Answers(Undecided undecided, long retryAfterSeconds) {
     long last = LOGGED.get(kind);
     if (now - last > PAUSE_NS && LOGGED.compareAndSet(kind, last, now)) {
       String name = kind == 0 ? "outage" : kind == 1 ? "overload" : "mistake";
-      LOG.error(name + ": a rate limit could not be decided, and the answer is " + answer + ": " + error.getMessage());
+      LOG.error("redis-throttle: " + name + ": a rate limit could not be decided, and the answer is " + answer + ": " + error.getMessage());
     }
     return answer;
   }

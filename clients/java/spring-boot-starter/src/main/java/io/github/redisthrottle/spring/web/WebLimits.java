@@ -78,7 +78,7 @@ public record WebLimits(
 
   static void warnOnce(String warning) {
     if (WARNED.add(warning)) {
-      LOG.warn(warning);
+      LOG.warn("redis-throttle: " + warning);
     }
   }
 }
