@@ -244,25 +244,41 @@ func (r *remote) Decide(ctx context.Context, call Call) (Result, error) {
 		if r.leaving != nil {
 			r.leaving.After(r.client, err)
 		}
-	case errors.As(err, new(tls.RecordHeaderError)):
+	case isRefused(err):
 		err = r.located(err)
 	}
 	return result, err
 }
 
-// located is an error with what it does not say of a client's only server: its address, and that it is asked by TLS. A server that speaks
-// none answers nothing, or something else.
+// isRefused says whether a server does not let the client in, or the client does not trust the server.
+func isRefused(err error) bool {
+	return errors.As(err, new(tls.RecordHeaderError)) || errors.As(err, new(*tls.CertificateVerificationError)) ||
+		redis.HasErrorPrefix(err, "WRONGPASS") || redis.HasErrorPrefix(err, "NOAUTH")
+}
+
+// located is an error with what it does not say: the address that the client was given, and that it is asked by TLS. A server that speaks none
+// answers nothing, or something else. go-redis tells no address of Sentinels.
 func (r *remote) located(err error) error {
-	client, ok := r.client.(interface{ Options() *redis.Options })
-	if !ok {
+	var addr string
+	var secured bool
+	switch client := r.client.(type) {
+	case interface{ Options() *redis.Options }:
+		o := client.Options()
+		addr, secured = o.Addr, o.TLSConfig != nil
+		if addr == "FailoverClient" {
+			return err
+		}
+	case interface{ Options() *redis.ClusterOptions }:
+		o := client.Options()
+		addr, secured = strings.Join(o.Addrs, " or "), o.TLSConfig != nil
+	default:
 		return err
 	}
-	o := client.Options()
-	if o.TLSConfig != nil {
-		return fmt.Errorf("%w (server %s, by TLS)", err, o.Addr)
-	}
-	if !strings.Contains(err.Error(), o.Addr) {
-		return fmt.Errorf("%w (server %s)", err, o.Addr)
+	switch {
+	case secured:
+		return fmt.Errorf("%w (server %s, by TLS)", err, addr)
+	case !strings.Contains(err.Error(), addr):
+		return fmt.Errorf("%w (server %s)", err, addr)
 	}
 	return err
 }

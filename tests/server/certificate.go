@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Certificate writes a certificate for 127.0.0.1 that signs itself, and its key.
-func Certificate(t testing.TB) (dir string, pool *x509.CertPool) {
+// Certificate writes a certificate for 127.0.0.1 that signs itself, and its key. Changes are made before it signs.
+func Certificate(t testing.TB, changes ...func(*x509.Certificate)) (dir string, pool *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
@@ -26,6 +26,9 @@ func Certificate(t testing.TB) (dir string, pool *x509.CertPool) {
 		NotBefore:    time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		IsCA:        true, BasicConstraintsValid: true,
+	}
+	for _, change := range changes {
+		change(template)
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	require.NoError(t, err)

@@ -55,7 +55,7 @@ export function ioRedis(client: object, given?: string): Transport {
   const make = maker(client)
   const prefix = given ?? redis.options.keyPrefix ?? ''
   const refusals = refusalsOf(redis)
-  overhear(redis, refusals.note)
+  overhear(redis, (error) => { refusals.note(error) })
   return {
     prefix,
     ...(redis.isCluster && { node: (key: string) => redis.slots[slotOf(prefix + key)]?.[0] ?? '' }),
@@ -94,8 +94,8 @@ function overhear(redis: Redis | Cluster, note: (error: unknown) => void): void 
   }
   if (!redis.isCluster) {
     const { connector } = redis
-    const connect = connector?.connectToSentinel
-    if (connect) connector.connectToSentinel = (...args) => hear(connect.apply(connector, args))
+    const connect = connector?.connectToSentinel?.bind(connector)
+    if (connector && connect) connector.connectToSentinel = (...args) => hear(connect(...args))
     return
   }
   const through = (node: Redis) => {

@@ -46,7 +46,7 @@ interface Cluster extends Pick<NodeClient, 'on'> {
 const has = (client: object, method: string) => typeof (client as Record<string, unknown>)[method] === 'function'
 
 /** Clients of clusters and Sentinels that are being connected for the first time, again and again: they are not closed, but away. */
-export const connecting = new WeakSet<object>()
+export const connecting = new WeakSet()
 
 /** The addresses that such clients ask where the servers are, for people. */
 export const asked = new WeakMap<object, string>()
