@@ -7,6 +7,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.TimeUnit;
 import java.util.function.LongSupplier;
+import org.jspecify.annotations.Nullable;
 
 /**
  * Counts denials by key that a layer has answered, and tells the server for its CL.TOP, in the background. Nobody waits for it, and it forgets
@@ -105,7 +106,7 @@ final class Reports {
   }
 
   /** Returns what to report next; null if there is nothing, and nothing is due. */
-  private synchronized Call take() {
+  private synchronized @Nullable Call take() {
     Iterator<Map.Entry<String, Long>> first = counts.entrySet().iterator();
     if (!first.hasNext()) {
       sends = false;
