@@ -7,8 +7,10 @@ import { type Decider, isDecider } from './decider.js'
 import { type Duration, forever, milliseconds } from './duration.js'
 import { Endings, passes } from './endings.js'
 import { bare, type BreakerOptions, breakerOptions, Guard, type Logger } from './guard/guard.js'
+import type { Inspection, Inspector } from './inspection.js'
 import { Lease, type LeaseOptions } from './lease.js'
 import type { Limits, Slots } from './limit.js'
+import { MistakeError } from './errors.js'
 import { oneOf, refuseOthers, timerMs } from './options.js'
 import { Remote } from './remote.js'
 import type { Allowed, Result } from './result.js'
@@ -50,8 +52,9 @@ const takenOver = new WeakSet()
  *     const limiter = new Limiter(client)
  *     const result = await limiter.limit('user:42', rate(5, '1s', { burst: 10 }))
  */
-export class Limiter implements Decider {
+export class Limiter implements Decider, Inspector {
   readonly #next: Decider
+  readonly #inspector: Decider & Partial<Inspector>
   /** The decider on the client, for a guard that takes the place of the breaker. */
   readonly [bare]?: Decider
   readonly #endings = new Endings((call) => this.#next.decide(call))
@@ -61,7 +64,7 @@ export class Limiter implements Decider {
   constructor(of: Client | Decider, options: LimiterOptions = {}) {
     if (isDecider(of)) {
       refuseOthers('Limiter', options, [])
-      this.#next = of
+      this.#next = this.#inspector = of
       return
     }
     refuseOthers('Limiter', options, limiterOptions)
@@ -71,7 +74,7 @@ export class Limiter implements Decider {
       timeout: timerMs(timeout, 'timeout'), patience: timerMs(patience, 'patience'), commands: oneOf(commands, 'commands', commandsWords),
       poll: poll === undefined ? undefined : timerMs(poll, 'poll'), logger,
     })
-    this[bare] = remote
+    this[bare] = this.#inspector = remote
     if (breaker === false) {
       this.#next = remote
     } else {
@@ -184,6 +187,19 @@ export class Limiter implements Decider {
   /** Deletes a key (DEL): its limits are full again, its bans and leases have ended. Resolves with whether there was one. */
   async reset(key: string, options: OptionsOf<'reset'> = {}): Promise<boolean> {
     return (await this.#decide('reset', options, () => ({ verb: 'reset', keys: [{ name: key }] }))).granted !== 0
+  }
+
+  /**
+   * Tells what a key holds and until when, to somebody who does not know its limits: the first question when a customer calls (CL.INSPECT). It
+   * charges nothing and writes nothing. A limiter over another decider than a client or a limiter throws a `MistakeError`.
+   *
+   *     const { kind, banned, bannedUntil, limits } = await limiter.inspect('user:42')
+   */
+  async inspect(key: string, options: Leave = {}): Promise<Inspection> {
+    refuseOthers('inspect', options, ['signal'])
+    if (typeof key !== 'string') throw new TypeError('inspect: the key must be a string')
+    if (!this.#inspector.inspect) throw new MistakeError('inspect needs a limiter on a client: what stands in front of one keeps no keys')
+    return await this.#inspector.inspect(key, options)
   }
 
   /** Decides any call. Whatever has no method is a call. */

@@ -9,6 +9,7 @@ import type { Decider } from './decider.js'
 import { forever, milliseconds } from './duration.js'
 import { isOutage, isReply, MistakeError, OverloadError, textOf, translate } from './errors.js'
 import type { Logger } from './guard/guard.js'
+import { type Inspection, type Inspector, readInspection } from './inspection.js'
 import { makeResult, type Result } from './result.js'
 
 export interface RemoteOptions {
@@ -20,7 +21,7 @@ export interface RemoteOptions {
   readonly logger: Logger
 }
 
-export class Remote implements Decider {
+export class Remote implements Decider, Inspector {
   readonly #transport: Heard
   readonly #doors: Doors
   #underWay = 0
@@ -123,12 +124,24 @@ export class Remote implements Decider {
     this.#atOnce(refund, undefined).catch(() => {}) // in an outage they are lost, as those of any reply are
   }
 
+  /** Tells what a key holds. */
+  inspect(key: string, { signal }: Leave = {}): Promise<Inspection> {
+    return this.#bounded('CL.INSPECT', async () => {
+      const reply = this.#within(key, signal, (left) => this.#doors.send(['CL.INSPECT', this.#transport.prefix + key], key, left))
+      return await this.#translated('CL.INSPECT', key, reply.then(readInspection), signal)
+    })
+  }
+
   /** Sends a call that is answered at once. `late` gets a reply that comes after its caller has left. */
-  async #atOnce(call: Call, signal: AbortSignal | undefined, late?: (reply: unknown) => void): Promise<Result> {
-    if (this.#underWay >= mostUnderWay) throw new OverloadError(`${commandOf(call)}: ${mostUnderWay} calls of this limiter wait for their replies`)
+  #atOnce(call: Call, signal: AbortSignal | undefined, late?: (reply: unknown) => void): Promise<Result> {
+    return this.#bounded(commandOf(call), () => this.#sent(call, signal, late))
+  }
+
+  async #bounded<T>(command: string, run: () => Promise<T>): Promise<T> {
+    if (this.#underWay >= mostUnderWay) throw new OverloadError(`${command}: ${mostUnderWay} calls of this limiter wait for their replies`)
     this.#underWay++
     try {
-      return await this.#sent(call, signal, late)
+      return await run()
     } finally {
       this.#underWay--
     }
@@ -146,8 +159,11 @@ export class Remote implements Decider {
       }
       return reply
     }
-    const alive = (beganMs: number) => this.#transport.alive(key, beganMs)
-    return this.#read(call, within(this.options.timeout, signal, attempt, alive), signal)
+    return this.#read(call, this.#within(key, signal, attempt), signal)
+  }
+
+  #within(key: string, signal: AbortSignal | undefined, attempt: (left: AbortSignal) => Promise<unknown>): Promise<unknown> {
+    return within(this.options.timeout, signal, attempt, (beganMs) => this.#transport.alive(key, beganMs))
   }
 
   /** Tells which server is out of reach, and why, as far as the client knows. */
@@ -158,14 +174,17 @@ export class Remote implements Decider {
     return `${where && ` (${where})`}${reason && `: ${reason}`}`
   }
 
-  async #read(call: Call, attempt: Promise<unknown>, signal: AbortSignal | undefined): Promise<Result> {
+  #read(call: Call, attempt: Promise<unknown>, signal: AbortSignal | undefined): Promise<Result> {
+    return this.#translated(commandOf(call), call.keys[0]?.name ?? '', attempt.then((reply) => readReply(call, reply)), signal)
+  }
+
+  async #translated<T>(command: string, key: string, attempt: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
     try {
-      return readReply(call, await attempt)
+      return await attempt
     } catch (error) {
       if (signal?.aborted && error === signal.reason) throw error
-      const key = call.keys[0]?.name ?? ''
       const refusal = isOutage(error) ? this.#transport.refusal?.(key) : undefined
-      throw translate(commandOf(call), refusal ?? error, !isOutage(error) || isReply(error) ? '' : this.#about(key, error, refusal))
+      throw translate(command, refusal ?? error, !isOutage(error) || isReply(error) ? '' : this.#about(key, error, refusal))
     }
   }
 }

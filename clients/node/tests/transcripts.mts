@@ -1,5 +1,5 @@
 // Transcripts as in spec/: their calls as those of this package, and results as the server replies them.
-import { type Call, type Duration, Limit, parseLimits, type Result, type Verb } from '@redis-throttle/client'
+import { type Call, type Duration, type Inspection, Limit, parseLimits, type Result, type Verb } from '@redis-throttle/client'
 
 /** Why a line, and what comes after it in its example, is not for this process. */
 export class NotHere extends Error {}
@@ -91,3 +91,16 @@ export const order = ['limited', 'rule', 'limit', 'remaining', 'retry_after_ms',
 
 /** Each of a call, as the server replies it. */
 export const eachOf = (result: Result) => result.each.map((each) => [Number(each.limited), each.limit, each.remaining, each.limited ? (each.retryAfterMs ?? -1) : -1, each.resetAfterMs])
+
+/** What a key holds, as the server replies it. */
+export function inspectionOf(it: Inspection): Record<string, string> {
+  const at = (instant: Date | null, otherwise: number) => instant?.getTime() ?? otherwise
+  const limits = it.limits.map(({ kind, periodMs, used, entries, nextAt, resetAt, queueMs }) => {
+    const unknown = used === 0 ? 0 : -1
+    return `kind=${kind} period_ms=${periodMs ?? -1} used=${used ?? -1} entries=${entries} next_at_ms=${at(nextAt, unknown)} reset_at_ms=${at(resetAt, unknown)} queue_ms=${queueMs}`
+  })
+  return {
+    kind: it.kind, now_ms: String(it.now.getTime()), expires_at_ms: String(at(it.expiresAt, it.kind === 'none' ? 0 : -1)), banned_until_ms: String(at(it.bannedUntil, 0)),
+    held: String(it.held), lapses_at_ms: String(at(it.lapsesAt, 0)), waiting: String(it.waiting), limits: `[${limits.join(' ')}]`,
+  }
+}

@@ -6,10 +6,10 @@ import { describe, test } from 'node:test'
 import type { Call, Duration, Result } from '@redis-throttle/client'
 import { FakeLimiter } from '@redis-throttle/client/testing'
 import { root } from './servers.mjs'
-import { callOf, eachOf, NotHere, order, replyOf } from './transcripts.mjs'
+import { callOf, eachOf, inspectionOf, NotHere, order, replyOf } from './transcripts.mjs'
 
 // Values in keys, lines of callers, redis-cell's command and the words of errors are the server's alone.
-const files = ['rate', 'window', 'calendar', 'limits', 'kept', 'refund', 'bans', 'shadows', 'keys', 'slots', 'settling', 'leases', 'zero', 'denials']
+const files = ['rate', 'window', 'calendar', 'limits', 'kept', 'refund', 'bans', 'shadows', 'keys', 'slots', 'settling', 'leases', 'zero', 'denials', 'inspect']
 
 // What this process does otherwise, and the reason.
 const otherwise: Record<string, string> = {
@@ -69,6 +69,13 @@ for (const file of files) {
             else if (line.startsWith('> ')) {
               const expected = lines[++i] ?? ''
               if (expected.startsWith('(error)')) continue
+              const [command, key = ''] = wordsOf(line.slice(2))
+              if (command === 'CL.INSPECT') {
+                const told = inspectionOf(await limiter.inspect(key))
+                for (const [, name = '', value = ''] of expected.matchAll(/(\w+)=(\[.*\]|\S+)/g)) if (name !== 'bytes') assert.equal(told[name], value, `${line}: ${name}`) // this process keeps none
+                here++
+                continue
+              }
               const call = callOf(wordsOf(line.slice(2)))
               compare(call, await limiter.decide(call), expected, line)
               here++

@@ -76,7 +76,7 @@ function notHere(door: Door, error: unknown): boolean {
   return door.kind === 'module' ? isMissing(error) : door.kind === 'library' ? noFunction(error) || isMissing(error) : noScript(error)
 }
 
-const looks = new Set(['CL.PEEK', 'CL.LEASES'])
+const looks = new Set(['CL.PEEK', 'CL.LEASES', 'CL.INSPECT'])
 const several = new Set(['CL.MLIMIT', 'CL.SETTLE'])
 
 /** What a call is as a function: its name, its keys with their number, and its words. */

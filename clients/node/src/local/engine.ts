@@ -2,8 +2,10 @@
 import { type Call, commandOf } from '../call.js'
 import { forever, wholeMilliseconds } from '../duration.js'
 import { MistakeError } from '../errors.js'
+import type { Inspection } from '../inspection.js'
 import { type Fields, makeResult, Outcome, type Result } from '../result.js'
 import { Held, Row, Slots, Stack } from './held.js'
+import { inspectHeld } from './inspect.js'
 import { never, type Standing } from './states.js'
 
 export { Held } from './held.js'
@@ -326,6 +328,11 @@ export class Engine {
       case 'release':
         return lease(decision)
     }
+  }
+
+  /** Tells what a key holds at an instant, where so many callers wait. */
+  inspect(key: string, now: bigint, waiting: number): Inspection {
+    return inspectHeld(this.#keys.get(key), now, waiting)
   }
 
   #reset(call: Call, now: bigint): Result {

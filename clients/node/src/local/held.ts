@@ -8,7 +8,7 @@ const mostStates = 8
 const mostSwept = 16 // lapsed leases that a call removes
 
 /** What is used of a limit of the call before, or of another one that is not full yet. */
-interface Kept {
+export interface Kept {
   readonly id: string
   /** The period; 0 of a window of the calendar, whose number only a call that names the limit can read. */
   readonly periodNs: bigint
@@ -47,9 +47,14 @@ export class Held {
   readonly #leases = new Map<string, bigint>()
   #expiresMs = 0n
 
-  /** Tells whether there is anything. In the very ms of its expiry a key still exists. */
+  /** Tells whether there is anything. */
   exists(now: bigint): boolean {
     return (this.kept.length > 0 || this.bannedUntil > 0n || this.#leases.size > 0) && this.#expiresMs >= now / ms
+  }
+
+  /** In the very ms of its expiry a key still exists. */
+  get expiresMs(): bigint {
+    return this.#expiresMs
   }
 
   get isLeases(): boolean {

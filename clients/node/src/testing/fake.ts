@@ -3,6 +3,7 @@ import { type Call, commandOf, type Leave, wordsOf } from '../call.js'
 import type { Decider } from '../decider.js'
 import { type Duration, forever, nanoseconds, wholeMilliseconds } from '../duration.js'
 import { MistakeError, OutageError, OverloadError, ThrottleError } from '../errors.js'
+import type { Inspection, Inspector } from '../inspection.js'
 import { Limiter } from '../limiter.js'
 import { Engine } from '../local/engine.js'
 import { makeResult, type Result } from '../result.js'
@@ -57,7 +58,7 @@ const midnight = BigInt(Date.UTC(2000, 0, 1)) * 1_000_000n
 const last = BigInt(Date.UTC(2261, 11, 31)) * 1_000_000n
 
 /** What stands in for the server. */
-class Stand implements Decider {
+class Stand implements Decider, Inspector {
   readonly engine = new Engine()
   readonly asked: Asked[] = []
   now = midnight
@@ -83,6 +84,21 @@ class Stand implements Decider {
     } finally {
       asked.done = true
     }
+  }
+
+  /** Tells what a key holds. It is no call: `asked` has calls alone. */
+  async inspect(key: string, { signal }: Leave = {}): Promise<Inspection> {
+    signal?.throwIfAborted()
+    const fault = this.#next()
+    if (fault.kind === 'fail') throw made('CL.INSPECT', fault.error)
+    if (fault.kind === 'lose') throw new OutageError('CL.INSPECT: the connection was lost before the reply came')
+    if (fault.kind === 'hang') {
+      await new Promise<void>((resolve, reject) => {
+        this.#hung.push(resolve)
+        signal?.addEventListener('abort', () => { reject(signal.reason) })
+      })
+    }
+    return this.engine.inspect(key, this.now, this.#line.filter(({ call, at }) => call.keys[0]?.name === key && at === undefined).length)
   }
 
   get date(): Date {
