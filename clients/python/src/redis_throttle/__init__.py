@@ -30,6 +30,7 @@ from ._seam.errors import (
     is_outage,
     is_overload,
 )
+from ._seam.inspection import HeldLimit, Inspection
 from ._seam.limit import Limit, Limits, Slots, fixed, parse_limits, policy, rate, window
 from ._seam.result import Applied, LimitedError, Result
 from ._seam.verbs import Decider
@@ -45,9 +46,12 @@ __all__ = [
     "Cached",
     "Call",
     "Charge",
-    "Decider", "Decision",
+    "Decider",
+    "Decision",
     "Duration",
     "Guard",
+    "HeldLimit",
+    "Inspection",
     "Key",
     "Keys",
     "Lease",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from ._held.admission import Admission
 from ._held.later import Later, may_repeat
@@ -11,6 +11,8 @@ from ._held.lease import Lease
 from ._layers.guard import Guard
 from ._seam.call import Call, Holdings, many
 from ._seam.duration import Duration, nanoseconds
+from ._seam.errors import MistakeError
+from ._seam.inspection import Inspection
 from ._seam.result import Result
 from ._seam.verbs import Decider, OfThreads, is_decider
 from ._server.doors import Commands
@@ -88,6 +90,13 @@ class Limiter(OfThreads):
         """
         return Admission(self, keys, cost=cost, strict=strict, id=id)
 
+    def inspect(self, key: str | bytes) -> Inspection:
+        """Tell what a key holds and until when, to somebody who does not know its limits: the first question when a customer calls (CL.INSPECT).
+
+        It charges nothing and writes nothing. A limiter over another decider than a client raises a `MistakeError`.
+        """
+        return cast(Inspection, inspector_of(self._behind_its_guard).inspect(key))
+
     def close(self) -> None:
         """Close what this limiter opened. What is repeated in the background is given up. A client that you gave it stays open."""
         self._later.close()
@@ -111,6 +120,13 @@ def over(next: Any, remote: Callable[..., Any], guard: Callable[..., Any], **opt
         return next, next
     made = remote(next, **given)
     return guard(made), made
+
+
+def inspector_of(decider: Any) -> Any:
+    """Return a decider that can look into keys, or raise a `MistakeError`."""
+    if not hasattr(decider, "inspect"):
+        raise MistakeError("inspect needs a limiter on a client: what stands in front of one keeps no keys")
+    return decider
 
 
 def client_of(decider: Any) -> Any:

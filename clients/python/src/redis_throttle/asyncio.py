@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 from ._held.admission import AsyncAdmission as Admission
 from ._held.later import AsyncLater, may_repeat
@@ -15,9 +15,10 @@ from ._layers.cached import AsyncCached as Cached
 from ._layers.guard import AsyncGuard as Guard
 from ._layers.observed import AsyncObserved as Observed
 from ._layers.policies import AsyncPolicies as Policies
-from ._limiter import client_of, over
+from ._limiter import client_of, inspector_of, over
 from ._seam.call import Call, Holdings, many
 from ._seam.duration import Duration, nanoseconds
+from ._seam.inspection import Inspection
 from ._seam.result import Result
 from ._seam.verbs import AsyncDecider as Decider
 from ._seam.verbs import Verbs
@@ -84,6 +85,10 @@ class Limiter(Verbs[Coroutine[Any, Any, Result], Coroutine[Any, Any, int], Corou
         At the end the slots are freed, and what was used is charged in place of the estimate. See `redis_throttle.Admission`.
         """
         return Admission(self, keys, cost=cost, strict=strict, id=id)
+
+    async def inspect(self, key: str | bytes) -> Inspection:
+        """Tell what a key holds and until when, to somebody who does not know its limits (CL.INSPECT). See `redis_throttle.Limiter`."""
+        return cast(Inspection, await inspector_of(self._behind_its_guard).inspect(key))
 
     async def close(self) -> None:
         """Close what this limiter opened. What is repeated in the background is given up. A client that you gave it stays open."""

@@ -10,6 +10,7 @@ from typing import Any, cast
 from .._seam.call import Call
 from .._seam.duration import Duration, seconds
 from .._seam.errors import MistakeError, ThrottleError
+from .._seam.inspection import Inspection, read_inspection
 from .._seam.result import Result
 from .asynctransport import AsyncTransport
 from .connect import connect
@@ -91,6 +92,11 @@ class Remote:
     async def _refund(self, call: Call) -> None:
         with contextlib.suppress(ThrottleError):
             await self.decide(call)
+
+    async def inspect(self, key: str | bytes) -> Inspection:
+        """Tell what a key holds (CL.INSPECT)."""
+        transport = await self._lines.here()
+        return read_inspection(await transport.ask(["CL.INSPECT", key], key, "CL.INSPECT"))
 
     def node_of(self, key: str) -> str:
         """Return the name of the node of a cluster that has a key; nothing where there is one server, or while the cluster is unknown."""

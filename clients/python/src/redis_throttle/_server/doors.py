@@ -41,7 +41,7 @@ _NEWEST = 999_999
 _PATIENCE = 5.0
 """How long a caller waits for another one that asks the same server, in seconds."""
 
-_READING = frozenset({"cl_peek", "cl_leases"})
+_READING = frozenset({"cl_peek", "cl_leases", "cl_inspect"})
 
 
 @functools.cache

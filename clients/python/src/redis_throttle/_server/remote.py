@@ -12,6 +12,7 @@ from typing import Any, cast
 from .._seam.call import Call
 from .._seam.duration import Duration, seconds
 from .._seam.errors import MistakeError, OutageError, ThrottleError
+from .._seam.inspection import Inspection, read_inspection
 from .._seam.result import Result
 from .connect import AwayCluster, connect, sentinels_of
 from .doors import Commands, check
@@ -91,6 +92,10 @@ class Remote:
     def _refund(self, call: Call) -> None:
         with contextlib.suppress(ThrottleError):
             self.decide(call)
+
+    def inspect(self, key: str | bytes) -> Inspection:
+        """Tell what a key holds (CL.INSPECT)."""
+        return read_inspection(self._transport.ask(["CL.INSPECT", key], key, "CL.INSPECT"))
 
     def node_of(self, key: str) -> str:
         """Return the name of the node of a cluster that has a key; nothing where there is one server, or while the cluster is unknown."""

@@ -68,11 +68,15 @@ class Transport(Pooled):
 
     def decide(self, call: Call) -> Any:
         """Send a call that is answered at once, as its server takes it, and return the reply."""
-        words, key, command = call.words(), call.keys[0].name, call.command
-        lacking = False
+        key = call.keys[0].name
         if call.verb == "denied" and self.doors.without_module(self.node_of(key)):
             raise MistakeError("CL.DENIED needs the module, which the server lacks")
-        plain = call.verb in ("reset", "denied")  # where CL.DENIED is missing, the module may be older
+        # Where CL.DENIED is missing, the module may be older.
+        return self.ask(call.words(), key, call.command, plain=call.verb in ("reset", "denied"))
+
+    def ask(self, words: Words, key: str | bytes, command: str, *, plain: bool = False) -> Any:
+        """Send a command as the server of a key takes it, or as it is where it is plain, and return the reply."""
+        lacking = False
         if self.doors.direct or plain:
             try:
                 return self._decide(words, key, command)
