@@ -29,6 +29,7 @@ const differing = `descriptors:
 - {key: weekly, rate_limit: {unit: week, requests_per_unit: 9}}
 - {key: quota, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
 - {key: wild, value: "a*b", rate_limit: {unit: hour, requests_per_unit: 9}}
+- {key: net, value: 10.0.0.0/8, rate_limit: {unit: hour, requests_per_unit: 9}}
 `
 
 // elsewhere are the rows that are not about the answer to a request.
@@ -105,6 +106,10 @@ func TestEachDifferenceIsARowOfThePage(t *testing.T) {
 		},
 		"a value with `*` before its end": {
 			requests: []*pb.RateLimitRequest{request(0, "wild=axb")},
+			theirs:   "OK | 0", ours: "OK | 8 of 9 in 3600s",
+		},
+		"a value that is a network": {
+			requests: []*pb.RateLimitRequest{request(0, "net=10.1.2.3")},
 			theirs:   "OK | 0", ours: "OK | 8 of 9 in 3600s",
 		},
 		"the same descriptor twice": {
