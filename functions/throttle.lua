@@ -1788,7 +1788,7 @@ end
 local TOO_MANY_UNITS = 'ERR the value at this key holds a number of units above 9007199254740991, which needs the module'
 local raise -- ends a call with an error
 
-local look_up, is_no_string, may_write, keep_to_maxmemory, read_key, open, is_banned, rest_of_ban, put, put_ban, ban_end, store, store_behind, write_string
+local look_up, may_write, keep_to_maxmemory, read_any, read_key, open, is_banned, rest_of_ban, put, put_ban, ban_end, store, store_behind, write_string
 
 do
   -- What a command answers about a key. A right that lacks is told by the name of the command: it is no wrong type.
@@ -1799,10 +1799,6 @@ do
     raise(find(answer.err, lower(command), 1, true) and answer.err or answer.err .. ' (' .. lower(command) .. ')')
   end
 
-  function is_no_string(name)
-    local answer = try('GET', name)
-    return type(answer) == 'table' and answer.err and sub(answer.err, 1, 9) == 'WRONGTYPE'
-  end
 
   -- Refuses a call that writes more than one thing, before the first one, if its user lacks the right for a later one.
   function may_write(ks)
@@ -1854,9 +1850,17 @@ do
     if IS_SCRIPT and written and may_run('PEXPIREAT', written, 0, 'GT') then call('PEXPIREAT', written, 0, 'GT') end
   end
 
-  -- A key that holds a string or nothing.
-  function read_key(name)
-    local value = look_up('GET', name)
+  -- A key that may hold anything: nil if that is no string.
+  function read_any(name)
+    local answer = try('GET', name)
+    local is_error = type(answer) == 'table' and answer.err
+    if is_error and sub(answer.err, 1, 9) == 'WRONGTYPE' then return nil end
+    return read_key(name, not is_error and answer)
+  end
+
+  -- A key that holds a string or nothing. What is known of its value is not asked for again.
+  function read_key(name, known)
+    local value = known or look_up('GET', name)
     local k = { name = name, value = value, state = value }
     if value and #value >= 9 and byte(value) == 2 then
       local ban = read_wide(value, 2)
@@ -2994,7 +2998,7 @@ do
   function inspect(c, _, ks)
     local k, limits, values = ks[1], {}, nil
     local kept, kind, at = not k.held and open(k, {}).kept or {}, kind_of(k), 0
-    if kind ~= 'none' then at = call('PEXPIRETIME', k.name) end
+    if kind ~= 'none' then at = look_up('PEXPIRETIME', k.name) end
     values = { kind, floor_ms(), #(k.value or ''), at, k.ban and ms_up(k.ban) or 0, k.held or 0, k.next or 0, 0, limits }
     if kind == 'rate' and not kept[1] then limits[1] = map_of(c, #values, stored()) end -- a TAT of 0
     for i = 1, #kept do limits[i] = map_of(c, #values, stored(kept[i])) end
@@ -3215,7 +3219,8 @@ local function answer_call(c, keys, args, r, is_second)
   local ks, ids = {}, r.id_at and { unpack_table(args, r.id_at, c.repeated and #args or r.id_at) } or {}
   for i = 1, #keys do
     local group = r.groups[i] or r.groups[1]
-    if c.leases or group and group.slots or c == COMMANDS.INSPECT and is_no_string(keys[i]) then ks[i] = read_leases(keys[i], ids, c.groups)
+    if c == COMMANDS.INSPECT then ks[i] = read_any(keys[i]) or read_leases(keys[i], ids, c.groups)
+    elseif c.leases or group and group.slots then ks[i] = read_leases(keys[i], ids, c.groups)
     else ks[i] = read_key(keys[i]) end
   end
   local reply = c.decide(c, this.is_wide and r or r.plain, ks, ids)

@@ -85,7 +85,7 @@ func (m *memory) command(cmd *command.Command) *C.throttleCommand {
 	c.traits.countsAs = C.int32_t(slices.Index(command.ByIndex, cmp.Or(cmd.AliasOf, cmd)))
 	copy(bytesOf(c.traits.counter[:len(c.traits.counter)-1]), cmd.Counter())
 	c.traits.keys = C.int32_t(cmd.Keys)
-	c.traits.readOnly = boolean(cmd.ReadOnly())
+	c.traits.readOnly = boolean(cmd.ReadOnly() || cmd.OnlyNames)
 	c.traits.blocks = boolean(cmd.Blocks)
 	c.traits.lines = boolean(cmd.Lines)
 	c.traits.onSortedSet = boolean(cmd.OnSortedSet)

@@ -363,7 +363,7 @@ do
   function inspect(c, _, ks)
     local k, limits, values = ks[1], {}, nil
     local kept, kind, at = not k.held and open(k, {}).kept or {}, kind_of(k), 0
-    if kind ~= 'none' then at = call('PEXPIRETIME', k.name) end
+    if kind ~= 'none' then at = look_up('PEXPIRETIME', k.name) end
     values = { kind, floor_ms(), #(k.value or ''), at, k.ban and ms_up(k.ban) or 0, k.held or 0, k.next or 0, 0, limits }
     if kind == 'rate' and not kept[1] then limits[1] = map_of(c, #values, stored()) end -- a TAT of 0
     for i = 1, #kept do limits[i] = map_of(c, #values, stored(kept[i])) end

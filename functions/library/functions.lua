@@ -41,7 +41,8 @@ local function answer_call(c, keys, args, r, is_second)
   local ks, ids = {}, r.id_at and { unpack_table(args, r.id_at, c.repeated and #args or r.id_at) } or {}
   for i = 1, #keys do
     local group = r.groups[i] or r.groups[1]
-    if c.leases or group and group.slots or c == COMMANDS.INSPECT and is_no_string(keys[i]) then ks[i] = read_leases(keys[i], ids, c.groups)
+    if c == COMMANDS.INSPECT then ks[i] = read_any(keys[i]) or read_leases(keys[i], ids, c.groups)
+    elseif c.leases or group and group.slots then ks[i] = read_leases(keys[i], ids, c.groups)
     else ks[i] = read_key(keys[i]) end
   end
   local reply = c.decide(c, this.is_wide and r or r.plain, ks, ids)

@@ -4,7 +4,7 @@
 local TOO_MANY_UNITS = 'ERR the value at this key holds a number of units above 9007199254740991, which needs the module'
 local raise -- ends a call with an error
 
-local look_up, is_no_string, may_write, keep_to_maxmemory, read_key, open, is_banned, rest_of_ban, put, put_ban, ban_end, store, store_behind, write_string
+local look_up, may_write, keep_to_maxmemory, read_any, read_key, open, is_banned, rest_of_ban, put, put_ban, ban_end, store, store_behind, write_string
 
 do
   -- What a command answers about a key. A right that lacks is told by the name of the command: it is no wrong type.
@@ -15,10 +15,6 @@ do
     raise(find(answer.err, lower(command), 1, true) and answer.err or answer.err .. ' (' .. lower(command) .. ')')
   end
 
-  function is_no_string(name)
-    local answer = try('GET', name)
-    return type(answer) == 'table' and answer.err and sub(answer.err, 1, 9) == 'WRONGTYPE'
-  end
 
   -- Refuses a call that writes more than one thing, before the first one, if its user lacks the right for a later one.
   function may_write(ks)
@@ -70,9 +66,17 @@ do
     if IS_SCRIPT and written and may_run('PEXPIREAT', written, 0, 'GT') then call('PEXPIREAT', written, 0, 'GT') end
   end
 
-  -- A key that holds a string or nothing.
-  function read_key(name)
-    local value = look_up('GET', name)
+  -- A key that may hold anything: nil if that is no string.
+  function read_any(name)
+    local answer = try('GET', name)
+    local is_error = type(answer) == 'table' and answer.err
+    if is_error and sub(answer.err, 1, 9) == 'WRONGTYPE' then return nil end
+    return read_key(name, not is_error and answer)
+  end
+
+  -- A key that holds a string or nothing. What is known of its value is not asked for again.
+  function read_key(name, known)
+    local value = known or look_up('GET', name)
     local k = { name = name, value = value, state = value }
     if value and #value >= 9 and byte(value) == 2 then
       local ban = read_wide(value, 2)

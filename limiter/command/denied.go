@@ -13,14 +13,15 @@ var Denied = register(&Command{
 	Since:      words.V050,
 	Flags:      "write fast", // no write, but for masters, and for users who may limit the key
 	Keys:       OneKey,
+	OnlyNames:  true,
 	Args:       []words.Arg{{Name: "count", Type: words.ArgInteger}},
 	Run:        denied,
 })
 
-// maxDenied is how many calls are counted at once.
-const maxDenied = 1_000_000
+// maxDenied is how many calls are counted at once: few enough that one call neither takes long nor outweighs those of all others for minutes.
+const maxDenied = 10_000
 
-const badDeniedCount = "ERR count must be an integer from 1 to 1000000" // maxDenied
+const badDeniedCount = "ERR count must be an integer from 1 to 10000" // maxDenied
 
 func denied(c *Call) {
 	n, ok := words.ParseCount(c.Args[1], maxDenied)

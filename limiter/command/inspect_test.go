@@ -50,7 +50,7 @@ func TestWhatIsStoredIsWhatAPeekFindsThere(t *testing.T) {
 		}
 	})
 	require.Greater(t, used, 100)
-	require.Greater(t, corrected, 10)
+	require.Positive(t, corrected)
 }
 
 // Whatever a key holds and whenever it expires, CL.INSPECT refuses what CL.BAN refuses. All else it tells within bounds, and it writes nothing.

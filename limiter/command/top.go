@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"slices"
 
 	"redis-throttle/limiter/command/words"
 	"redis-throttle/limiter/top"
@@ -68,7 +69,7 @@ func listTop(c *Call) {
 	if shadows {
 		table = &t.shadowed
 	}
-	t.rows = table.Top(t.rows[:0], n, c.NowNs)
+	t.rows = table.Top(slices.Grow(t.rows[:0], min(n, table.Len())), n, c.NowNs)
 	c.RowCount = len(t.rows)
 	c.Reply = ReplyRows
 }

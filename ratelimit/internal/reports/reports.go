@@ -17,7 +17,7 @@ const (
 	most    = 10_000
 	longest = 1024
 	// atOnce is what CL.DENIED takes.
-	atOnce = 1_000_000
+	atOnce = 10_000
 	// patience is how long a round may take.
 	patience = 5 * time.Second
 

@@ -9,7 +9,7 @@ const perRound = 100
 const most = 10_000
 const longest = 1024
 /** What CL.DENIED takes. */
-const atOnce = 1_000_000
+const atOnce = 10_000
 /** How long nothing is counted after the server said that CL.TOP is off, or was out of reach. */
 const untilOnMs = 60_000
 /** That time after it refused the command: its module is older, it has none, or the user has no right. Each try may be noted in its ACL LOG. */

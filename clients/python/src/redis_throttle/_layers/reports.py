@@ -20,7 +20,7 @@ PER_ROUND = 100
 MOST = 10_000
 """How many keys may wait to be reported."""
 _LONGEST = 1024  # how many characters a key may have
-_AT_ONCE = 1_000_000  # what CL.DENIED takes
+_AT_ONCE = 10_000  # what CL.DENIED takes
 UNTIL_ON = 60.0
 """How long nothing is counted after the server said that CL.TOP is off, or was out of reach."""
 UNTIL_KNOWN = 3600.0

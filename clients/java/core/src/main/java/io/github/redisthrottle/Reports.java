@@ -27,7 +27,7 @@ final class Reports {
   private static final int LONGEST = 1024;
 
   /** What CL.DENIED takes. */
-  private static final long AT_ONCE = 1_000_000;
+  private static final long AT_ONCE = 10_000;
 
   /** How long nothing is counted after the server said that CL.TOP is off, or was out of reach. */
   static final long UNTIL_ON_NS = 60 * EVERY_NS;
