@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9"
+
+	"redis-throttle/limiter/command/words"
 )
 
 // Entry is an entry of the log of who changed what.
@@ -86,8 +89,8 @@ func (c *Console) act(ctx context.Context, q *question) (any, error) {
 	if by == "" {
 		by = "console"
 	}
-	if len(by) > longestBy || !utf8.ValidString(by) {
-		return nil, fmt.Errorf("your name has at most %d bytes", longestBy)
+	if len(by) > longestBy || !utf8.ValidString(by) || strings.ContainsFunc(by, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return nil, fmt.Errorf("your name has at most %d bytes, all of them printed: no line ends, tabs or escapes", longestBy)
 	}
 	var text string
 	var err error
@@ -96,15 +99,22 @@ func (c *Console) act(ctx context.Context, q *question) (any, error) {
 	} else {
 		text, err = c.actOnKey(ctx, by, q)
 	}
+	c.mu.Lock()
+	c.read = time.Time{} // the next question sees it, also if nobody knows whether it happened
+	c.mu.Unlock()
+	var most *partly
+	if errors.As(err, &most) {
+		text, err = "It was done, and "+most.Error(), nil
+	}
 	if err != nil {
 		return nil, err
 	}
 	c.o.Logger.Info("console: an operator has acted", "act", q.Act)
-	c.mu.Lock()
-	c.read = time.Time{} // the next question sees it
-	c.mu.Unlock()
 	return Done{text}, nil
 }
+
+// shortestBan is what servers count in.
+const shortestBan = time.Millisecond
 
 // actOnKey bans, lifts and resets.
 func (c *Console) actOnKey(ctx context.Context, by string, q *question) (string, error) {
@@ -113,79 +123,57 @@ func (c *Console) actOnKey(ctx context.Context, by string, q *question) (string,
 	}
 	name := string(q.Key)
 	entry := []any{"by", by, "act", q.Act, "key", name}
+	if q.Act == "ban" {
+		ns, err := words.ParseDuration([]byte(q.For))
+		if err != nil || time.Duration(ns) < shortestBan {
+			return "", errors.New("a ban takes a length of time with a unit, such as 15m, 1h or 1d, of at least 1ms and at most 100 years")
+		}
+		entry = append(entry, "for", q.For)
+	}
 	door, err := c.door(ctx)
 	if err != nil {
 		return "", err
 	}
-	var run func(p redis.Cmdable) *redis.Cmd
+	ban := func(duration string) func(p redis.Cmdable) redis.Cmder {
+		return func(p redis.Cmdable) redis.Cmder { return door.command(ctx, p, true, "CL.BAN", name, duration) }
+	}
 	var text string
 	switch q.Act {
 	case "ban":
-		if q.For == "" || strings.Trim(q.For, "0.") == "" {
-			return "", errors.New("a ban takes a length of time with a unit, such as 15m, 1h or 1d")
-		}
-		entry, text = append(entry, "for", q.For), "The key is banned."
-		run = func(p redis.Cmdable) *redis.Cmd { return door.command(ctx, p, true, "CL.BAN", name, q.For) }
+		text, err = "The key is banned.", c.written(ctx, c.client, entry, ban(q.For))
 	case "lift":
-		text = "The ban is lifted."
-		run = func(p redis.Cmdable) *redis.Cmd { return door.command(ctx, p, true, "CL.BAN", name, "0") }
+		text, err = "The ban is lifted.", c.written(ctx, c.client, entry, ban("0"))
 	case "reset":
-		text = "The key is reset: its limits are full, and bans and leases on it have ended."
-		run = func(p redis.Cmdable) *redis.Cmd {
-			cmd := redis.NewCmd(ctx, "DEL", name)
-			if pipe, ok := p.(redis.Pipeliner); ok {
-				_ = pipe.Process(ctx, cmd)
-			}
-			return cmd
-		}
+		text, err = "The key is reset: its limits are full, and bans and leases on it have ended.", c.reset(ctx, door, name, entry)
 	default:
 		return "", errors.New("act is ban, lift, reset or policy")
-	}
-	if err := c.written(ctx, entry, run); err != nil {
-		return "", err
 	}
 	if c.o.Gateway != nil {
 		c.o.Gateway.Forget(name)
 	}
-	return text, nil
+	return text, err
 }
 
-// written runs an act and writes its entry in the same transaction. In a cluster the key and the log are on two servers: the entry is written first
-// there, so that nothing happens without one.
-func (c *Console) written(ctx context.Context, entry []any, run func(redis.Cmdable) *redis.Cmd) (err error) {
-	if _, ok := c.client.(*redis.ClusterClient); ok {
-		if err := c.write(ctx, c.client, entry).Err(); err != nil {
-			return err
-		}
-		p := c.client.Pipeline()
-		did := run(p)
-		_, _ = p.Exec(ctx)
-		err = did.Err()
-	} else {
-		p := c.client.TxPipeline()
-		did, wrote := run(p), c.write(ctx, p, entry)
-		if _, failed := p.Exec(ctx); failed != nil && did.Err() == nil && wrote.Err() == nil {
-			return failed
-		}
-		if err = did.Err(); err == nil {
-			if wrote.Err() != nil {
-				return fmt.Errorf("it was done, and could not be written down: %w", wrote.Err())
-			}
+// reset deletes a key, if a limiter wrote it.
+func (c *Console) reset(ctx context.Context, door door, name string, entry []any) error {
+	if name == c.o.Hash || name == c.logKey() {
+		return fmt.Errorf("%s is no key of a limiter: the console keeps it", name)
+	}
+	const changed = "somebody has used the key at the same moment: try again"
+	return c.watched(ctx, name, changed, func(tx *redis.Tx) error {
+		switch err := door.command(ctx, tx, false, "CL.INSPECT", name).Err(); {
+		case err == nil:
 			return nil
+		case isUnknown(err):
+			return errors.New("this server's version has no CL.INSPECT, which tells whether a limiter wrote the key: DEL deletes it")
+		case strings.HasPrefix(err.Error(), "WRONGTYPE"):
+			return errors.New("the key holds something that no limiter wrote: it stays")
+		default:
+			return unsent(err)
 		}
-		if wrote.Err() != nil {
-			return err // neither happened
-		}
-	}
-	if err != nil { // the entry is there, and the act did not happen
-		_ = c.write(ctx, c.client, append(entry, "failed", said(err))).Err()
-	}
-	return err
-}
-
-// write adds an entry to the log.
-func (c *Console) write(ctx context.Context, p redis.Cmdable, entry []any) *redis.StringCmd {
-	return p.XAdd(ctx, &redis.XAddArgs{Stream: c.logKey(), MaxLen: longestLog, Approx: true, Values: entry})
+	}, func(tx *redis.Tx) error {
+		return c.written(ctx, tx, entry, func(p redis.Cmdable) redis.Cmder { return p.Del(ctx, name) })
+	})
 }
 
 // changePolicy writes, or removes, a field of the hash, if it still is what the operator saw.
@@ -195,42 +183,36 @@ func (c *Console) changePolicy(ctx context.Context, by string, q *question) (str
 			return "", err
 		}
 	}
-	hash := c.o.Hash
-	change := func(tx *redis.Tx) error {
+	hash, versioned := c.o.Hash, false
+	const changed = "somebody else has changed the policies at the same moment: look, and try again"
+	err := c.watched(ctx, hash, changed, func(tx *redis.Tx) error {
 		was, err := tx.HGet(ctx, hash, q.Field).Result()
 		switch {
 		case err != nil && !errors.Is(err, redis.Nil):
-			return err
+			return unsent(err)
 		case was != q.Was:
 			return fmt.Errorf("somebody else has changed it meanwhile: it is %s now", quoted(was))
 		case q.Value == "" && errors.Is(err, redis.Nil):
 			return errors.New("there is no such policy")
 		}
-		versioned, err := tx.HExists(ctx, hash, "@version").Result()
-		if err != nil {
-			return err
+		versioned, err = tx.HExists(ctx, hash, "@version").Result()
+		return unsent(err)
+	}, func(tx *redis.Tx) error {
+		p, t := tx.TxPipeline(), transaction{}
+		if q.Value == "" {
+			t.act = p.HDel(ctx, hash, q.Field)
+		} else {
+			t.act = p.HSet(ctx, hash, q.Field, q.Value)
 		}
-		_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
-			if q.Value == "" {
-				p.HDel(ctx, hash, q.Field)
-			} else {
-				p.HSet(ctx, hash, q.Field, q.Value)
-			}
-			if versioned { // programs read the whole hash only when it changes
-				p.HIncrBy(ctx, hash, "@version", 1)
-			}
-			c.write(ctx, p, []any{"by", by, q.Field, q.Value})
-			return nil
-		})
-		return err
+		if versioned { // programs read the whole hash only when it changes
+			t.version = p.HIncrBy(ctx, hash, "@version", 1)
+		}
+		t.entry = c.write(ctx, p, []any{"by", by, q.Field, q.Value})
+		_, err := p.Exec(ctx)
+		return t.outcome(err)
+	})
+	if q.Value == "" {
+		return "The policy is removed. Programs go by their own limits within a second.", err
 	}
-	switch err := c.client.Watch(ctx, change, hash); {
-	case errors.Is(err, redis.TxFailedErr):
-		return "", errors.New("somebody else has changed the policies at the same moment: look, and try again")
-	case err != nil:
-		return "", err
-	case q.Value == "":
-		return "The policy is removed. Programs go by their own limits within a second.", nil
-	}
-	return "The policy is written. Programs go by it within a second.", nil
+	return "The policy is written. Programs go by it within a second.", err
 }

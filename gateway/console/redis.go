@@ -42,7 +42,9 @@ func (d door) command(ctx context.Context, p redis.Cmdable, writes bool, name, k
 	cmd.SetFirstKeyPos(1)
 	if pipe, ok := p.(redis.Pipeliner); ok {
 		_ = pipe.Process(ctx, cmd)
-	} else if client, ok := p.(redis.UniversalClient); ok {
+	} else if client, ok := p.(interface {
+		Process(context.Context, redis.Cmder) error
+	}); ok {
 		_ = client.Process(ctx, cmd) // cmd holds the error as well
 	}
 	return cmd

@@ -291,7 +291,7 @@ func (c *Console) oneKey(ctx context.Context, q *question) (any, error) {
 			k.Nothing = "It holds something that no limiter wrote."
 			return k, nil
 		}
-		return nil, err
+		return nil, unsent(err)
 	}
 	k.State = inspectOf(v)
 	if k.State.Held > 0 || k.State.Waiting > 0 {
@@ -306,13 +306,13 @@ func (c *Console) oneKey(ctx context.Context, q *question) (any, error) {
 func (c *Console) door(ctx context.Context) (door, error) {
 	nodes, err := c.nodes(ctx)
 	if err != nil {
-		return "", err
+		return "", unsent(err)
 	}
 	if len(nodes) == 0 {
 		return "", errors.New("the cluster has no master")
 	}
 	if err := nodes[0].ask(ctx); err != nil {
-		return "", err
+		return "", unsent(err)
 	}
 	door, called := c.doorOf(ctx, nodes)
 	if door == "" {

@@ -32,6 +32,7 @@ type page struct {
 	url   string
 	token string
 	log   func() string
+	done  string // the answer to the last act that was done
 }
 
 // show starts throttle-dev with a console on another server.
@@ -188,6 +189,9 @@ func (p *page) act(question map[string]any) string {
 	p.t.Helper()
 	code, text := p.ask("act", question, nil)
 	if code == 200 {
+		var done struct{ Text string }
+		require.NoError(p.t, json.Unmarshal([]byte(text), &done))
+		p.done = done.Text
 		return ""
 	}
 	var failure struct{ Error string }
