@@ -11,6 +11,7 @@ import (
 // What CL.DENIED counts is about a key, and nothing happens to the key, not even to how the server keeps it.
 func TestDeniedLeavesItsKeyAsItIs(t *testing.T) {
 	t.Parallel()
+	server.NeedsServer(t, "OBJECT ENCODING")
 	s := server.Start(t)
 	s.MustDo("CONFIG", "SET", "throttle.top", "10")
 	s.MustDo("SET", "n", "12345")

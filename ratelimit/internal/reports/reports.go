@@ -85,7 +85,7 @@ func (r *Reports) send() {
 	time.AfterFunc(every, r.send)
 }
 
-// take returns the next key, and how often it was denied. ok is false when there is none, and nothing is due.
+// take returns the next key, and how often it was denied, or a part of that if it is more than a call takes. ok is false when there is none, and nothing is due.
 func (r *Reports) take() (key string, n int64, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,9 +93,12 @@ func (r *Reports) take() (key string, n int64, ok bool) {
 		r.order, r.sends = nil, false
 		return "", 0, false
 	}
-	key, r.order = r.order[0], r.order[1:]
+	key = r.order[0]
 	n = min(r.counts[key], atOnce)
-	delete(r.counts, key)
+	if r.counts[key] -= n; r.counts[key] == 0 {
+		delete(r.counts, key)
+		r.order = r.order[1:]
+	}
 	return key, n, true
 }
 

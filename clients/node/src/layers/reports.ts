@@ -47,8 +47,9 @@ export class Reports {
         return
       }
       const [name, n] = first
-      this.#counts.delete(name)
       const cost = Math.min(n, atOnce)
+      if (cost === n) this.#counts.delete(name)
+      else this.#counts.set(name, n - cost)
       try {
         const { granted } = await this.#next.decide({ verb: 'denied', keys: [{ name }], cost })
         if (granted === cost) continue

@@ -73,7 +73,10 @@ class Reports:
                 if not self._counts:
                     break
                 name = next(iter(self._counts))
-                n = min(self._counts.pop(name), _AT_ONCE)
+                n = min(self._counts[name], _AT_ONCE)
+                self._counts[name] -= n
+                if not self._counts[name]:
+                    del self._counts[name]
             try:
                 result = yield Call("denied", (Key(name),), cost=n)  # type: ignore[arg-type]
             except Exception as error:

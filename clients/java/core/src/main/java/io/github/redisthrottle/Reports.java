@@ -6,6 +6,7 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 
@@ -40,6 +41,7 @@ final class Reports {
   private final Decider next;
   private final Batched.Timer timer;
   private final LongSupplier clock;
+  private final ReentrantLock lock = new ReentrantLock();
   private final Map<String, Long> counts = new LinkedHashMap<>(); // those that were denied first are reported first
   private boolean isSilent; // nothing is counted until silentUntil
   private long silentUntil;
@@ -56,14 +58,19 @@ final class Reports {
   }
 
   /** Counts a call on a key that was denied. */
-  synchronized void count(String key) {
-    if (!counts.containsKey(key) && (counts.size() == MOST || key.length() > LONGEST || isSilent())) {
-      return;
-    }
-    counts.merge(key, 1L, Long::sum);
-    if (!sends) {
-      sends = true;
-      due();
+  void count(String key) {
+    lock.lock();
+    try {
+      if (!counts.containsKey(key) && (counts.size() == MOST || key.length() > LONGEST || isSilent())) {
+        return;
+      }
+      counts.merge(key, 1L, Long::sum);
+      if (!sends) {
+        sends = true;
+        due();
+      }
+    } finally {
+      lock.unlock();
     }
   }
 
@@ -106,22 +113,37 @@ final class Reports {
   }
 
   /** Returns what to report next; null if there is nothing, and nothing is due. */
-  private synchronized @Nullable Call take() {
-    Iterator<Map.Entry<String, Long>> first = counts.entrySet().iterator();
-    if (!first.hasNext()) {
-      sends = false;
-      return null;
+  private @Nullable Call take() {
+    lock.lock();
+    try {
+      Iterator<Map.Entry<String, Long>> first = counts.entrySet().iterator();
+      if (!first.hasNext()) {
+        sends = false;
+        return null;
+      }
+      Map.Entry<String, Long> entry = first.next();
+      long n = Math.min(entry.getValue(), AT_ONCE);
+      Call report = Call.denied(entry.getKey(), n);
+      if (n == entry.getValue()) {
+        first.remove();
+      } else {
+        entry.setValue(entry.getValue() - n);
+      }
+      return report;
+    } finally {
+      lock.unlock();
     }
-    Map.Entry<String, Long> entry = first.next();
-    Call report = Call.denied(entry.getKey(), Math.min(entry.getValue(), AT_ONCE));
-    first.remove();
-    return report;
   }
 
-  private synchronized void forget(long pauseNs) {
-    counts.clear();
-    sends = false;
-    isSilent = true;
-    silentUntil = clock.getAsLong() + pauseNs;
+  private void forget(long pauseNs) {
+    lock.lock();
+    try {
+      counts.clear();
+      sends = false;
+      isSilent = true;
+      silentUntil = clock.getAsLong() + pauseNs;
+    } finally {
+      lock.unlock();
+    }
   }
 }
