@@ -81,6 +81,8 @@ type node struct {
 	key       string   // key, or key_value
 	parts     []string // of a wildcard, split at each *
 	inNetwork bool     // the value is a network
+	isAddress bool     // the value is an address
+	network   netip.Prefix
 	// share says that all values that a wildcard or a network matches have one state.
 	share, valueToMetric bool
 }
@@ -280,7 +282,7 @@ func (c *Config) domain(r *reader, document *yaml.Node, merge bool) {
 	}
 	denied := int(r.number(f["denied_status"], http.StatusTooManyRequests, 400, 599))
 	networks := r.networks(f["trusted_proxies"])
-	client := keyby.Client(networks...)
+	client := clientOf{keyby.Client(networks...), keyby.IPv6(128).Client(networks...)}
 	for _, network := range networks {
 		if holdsEverybody(network) {
 			r.doubt(f["trusted_proxies"], "%s holds clients, too, and each of them chooses by X-Forwarded-For whom it is taken for. Name the networks of your proxies", network)
@@ -366,12 +368,17 @@ func (r *reader) descriptors(d *Domain, parent *node, path string, list *yaml.No
 		}
 		child := newNode(key)
 		child.valueToMetric, child.share = r.boolean(f["value_to_metric"]), r.boolean(f["share_threshold"])
-		if prefix, ok := networkOf(value); ok && strings.Contains(value, "/") {
+		prefix, ok := networkOf(value)
+		child.network = prefix
+		if ok && strings.Contains(value, "/") {
 			child.inNetwork = true
 			if same := parent.networks.add(network{name, prefix}, child); same != nil {
 				r.fail(f["value"], "the descriptor %q is there twice: %q is the same network", here, same.key)
 				return
 			}
+		} else if ok && !child.share && !strings.Contains(key, "*") {
+			child.isAddress = true
+			parent.networks.add(network{name, prefix}, child) // of two spellings the first counts, beside each itself
 		} else if strings.Contains(key, "*") {
 			child.parts = strings.Split(key, "*")
 			parent.wildcards = append(parent.wildcards, child)

@@ -44,7 +44,7 @@ func domain(t *testing.T, text string) *Domain {
 func entries(text string) (all []Entry) {
 	for word := range strings.FieldsSeq(text) {
 		key, value, _ := strings.Cut(word, "=")
-		all = append(all, Entry{key, value})
+		all = append(all, Entry{Key: key, Value: value})
 	}
 	return all
 }

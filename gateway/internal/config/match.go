@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,7 +11,11 @@ import (
 )
 
 // Entry is a part of a descriptor of a request.
-type Entry struct{ Key, Value string }
+type Entry struct {
+	Key, Value string
+	// address is that of a client whose Value is a network, since it has all addresses of that: networks of the file hold the address.
+	address netip.Addr
+}
 
 // Match is the rule of a descriptor.
 type Match struct {
@@ -61,8 +66,10 @@ func (d *Domain) walk(entries []Entry, way []*node) (all []*node, at *node) {
 func (n *node) next(e *Entry) *node {
 	var buffer [128]byte
 	whole := append(append(append(buffer[:0], e.Key...), '_'), e.Value...)
-	if child := n.children[string(whole)]; child != nil {
-		return child
+	if !e.address.IsValid() { // otherwise the value is a network, and may not be the smallest
+		if child := n.children[string(whole)]; child != nil {
+			return child
+		}
 	}
 	if child := n.networks.smallest(e); child != nil {
 		return child
@@ -140,12 +147,19 @@ func (d *Domain) key(entries []Entry, way []*node) (key, tag string) {
 	return string(b), tag
 }
 
-// shared is the value of an entry, or the wildcard or network that all values have one state of.
+// shared is the value of an entry, or the address, wildcard or network that all values have one state of. A network that is a part of the
+// value's is one: the value is also that of clients outside of it.
 func (n *node) shared(e *Entry) string {
-	if n.share {
+	if n.share || n.isAddress || (n.inNetwork && e.address.IsValid() && n.isWithin(e.Value)) {
 		return strings.TrimPrefix(n.key, e.Key+"_")
 	}
 	return e.Value
+}
+
+// isWithin says whether the network of n is a part of another one.
+func (n *node) isWithin(other string) bool {
+	whole, ok := networkOf(other)
+	return ok && n.network.Bits() > whole.Bits() && whole.Contains(n.network.Addr())
 }
 
 // ProbeKey is a key that no descriptor of a file has, to find out whether Redis decides. Those of other n are in other slots, if any of the domain's

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// networks are the nodes whose values are networks, such as 10.0.0.0/8. However many there are, an address is looked up once for each length.
+// networks are the nodes whose values are networks, such as 10.0.0.0/8, or addresses. However many there are, an address is looked up once for each length.
 type networks struct {
 	nodes   map[network]*node
 	lengths []int // of prefixes, the longest first
@@ -38,9 +38,10 @@ func networkOf(value string) (netip.Prefix, bool) {
 	return prefix.Masked(), true
 }
 
-// add makes the node that of a network, and returns the one that was, if any.
+// add makes the node that of a network, and returns the one that was, if any. Of an address and a network of it alone, the network counts.
 func (all *networks) add(n network, child *node) (before *node) {
-	if before = all.nodes[n]; before != nil {
+	before = all.nodes[n]
+	if before != nil && (before.inNetwork || child.isAddress) {
 		return before
 	}
 	if all.nodes == nil {
@@ -58,7 +59,7 @@ func (all *networks) holding(e *Entry, yield func(*node) bool) {
 	if all.nodes == nil {
 		return
 	}
-	value, ok := networkOf(e.Value)
+	value, ok := e.network()
 	if !ok {
 		return
 	}
@@ -71,6 +72,14 @@ func (all *networks) holding(e *Entry, yield func(*node) bool) {
 			return
 		}
 	}
+}
+
+// network is what an entry is in networks: the address of a client, or what its value names.
+func (e *Entry) network() (netip.Prefix, bool) {
+	if e.address.IsValid() {
+		return netip.PrefixFrom(e.address, e.address.BitLen()), true
+	}
+	return networkOf(e.Value)
 }
 
 // smallest is the node of the smallest network that holds the value, nil if none does.

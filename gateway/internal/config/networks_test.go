@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/http/httptest"
 	"net/netip"
 	"testing"
 
@@ -90,7 +91,7 @@ func TestTheSmallestNetworkCounts(t *testing.T) {
 			}
 		}
 		got := ""
-		if found := n.smallest(&Entry{"ip", addr.String()}); found != nil {
+		if found := n.smallest(&Entry{Key: "ip", Value: addr.String()}); found != nil {
 			got = found.key
 		}
 		assert.Equal(t, want, got, "%s of %v", addr, all)
@@ -103,10 +104,76 @@ func BenchmarkNetworks(b *testing.B) {
 	for i := range 10_000 {
 		n.add(network{"ip", netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i / 256), byte(i), 0}), 24)}, newNode("x"))
 	}
-	e := &Entry{"ip", "10.3.7.9"}
+	e := &Entry{Key: "ip", Value: "10.3.7.9"}
 	for b.Loop() {
 		if n.smallest(e) == nil {
 			b.Fatal("none")
+		}
+	}
+}
+
+// What a client counts as is the /64 of its IPv6 address, and rules are for the address itself.
+func TestNetworksHoldTheWholeAddressOfAClient(t *testing.T) {
+	t.Parallel()
+	d := domain(t, `trusted_proxies: [127.0.0.0/8]
+routes: [{match: /, descriptors: [[{key: ip, value: "{client}"}]]}]
+descriptors:
+- {key: ip, value: "2001:db8:bad::/96", limits: [FIXED 0/d]}
+- {key: ip, value: "2001:db8:bad::/64", rate_limit: {unlimited: true}}
+- {key: ip, value: "2001:db8:1:0:0::9", limits: [FIXED 1/d]}
+- {key: ip, value: "2001:db8:1::/127", limits: [FIXED 2/d]}
+- {key: ip, value: 2001:db8::/32, limits: [FIXED 3/d]}
+- {key: ip, value: 10.1.2.3, limits: [FIXED 4/d]}
+- {key: ip, limits: [FIXED 5/d]}
+`)
+	for client, want := range map[string]string{
+		"2001:db8:bad::1":       "d.ip_2001:db8:bad::/96 {d|ip=2001:db8:bad::/96}",
+		"2001:db8:bad::1:0:0:1": "d.ip_2001:db8:bad::/64 {d|ip=2001:db8:bad::/64}",
+		"2001:db8:1::9":         "d.ip_2001:db8:1:0:0::9 {d|ip=2001:db8:1:0:0::9}",
+		"2001:db8:1::1":         "d.ip_2001:db8:1::/127 {d|ip=2001:db8:1::/127}",
+		"2001:db8:1::2":         "d.ip_2001:db8::/32 {d|ip=2001:db8:1::/64}",
+		"2001:db9::1":           "d.ip {d|ip=2001:db9::/64}",
+		"::ffff:10.1.2.3":       "d.ip_10.1.2.3 {d|ip=10.1.2.3}",
+		"10.1.2.4":              "d.ip {d|ip=10.1.2.4}",
+	} {
+		q := httptest.NewRequest("GET", "/", nil)
+		q.RemoteAddr, q.Header["X-Forwarded-For"] = "127.0.0.1:1", []string{client}
+		for _, entries := range d.Routes.Of(q)[0].Descriptors(q) {
+			m, trace := d.Match(entries), d.Trace(entries)
+			assert.Equal(t, want, m.Rule.path+" "+m.Key, client)
+			assert.Equal(t, m.Rule.path, "d."+trace.Levels[0].Matched, client)
+			assert.NotContains(t, trace.Levels[0].Instead, trace.Levels[0].Matched, client)
+		}
+	}
+}
+
+// An address is one, however it is spelled. What stands in the file counts as it stands there first.
+func TestAnAddressMatchesInEachSpelling(t *testing.T) {
+	t.Parallel()
+	d := domain(t, `descriptors:
+- {key: ip, value: "2001:db8:0:0::9", limits: [FIXED 1/d]}
+- {key: ip, value: "::ffff:10.1.2.3", limits: [FIXED 2/d]}
+- {key: ip, value: 10.1.2.3, limits: [FIXED 3/d]}
+- {key: ip, value: 10.1.2.4, limits: [FIXED 4/d]}
+- {key: ip, value: 10.1.2.4/32, limits: [FIXED 5/d]}
+- {key: ip, value: 10.0.0.0/8, limits: [FIXED 6/d]}
+- {key: "v*", value: 10.1.2.3, limits: [FIXED 7/d]}
+`)
+	for entry, want := range map[string]string{
+		"ip=2001:db8::9":     "d.ip_2001:db8:0:0::9 {d|ip=2001:db8:0:0::9}",
+		"ip=2001:db8:0:0::9": "d.ip_2001:db8:0:0::9 {d|ip=2001:db8:0:0::9}",
+		"ip=::ffff:10.1.2.3": "d.ip_::ffff:10.1.2.3 {d|ip=::ffff:10.1.2.3}",
+		"ip=10.1.2.3":        "d.ip_10.1.2.3 {d|ip=10.1.2.3}",
+		"ip=::ffff:a01:203":  "d.ip_::ffff:10.1.2.3 {d|ip=::ffff:10.1.2.3}",
+		"ip=10.1.2.4":        "d.ip_10.1.2.4 {d|ip=10.1.2.4}",
+		"ip=::ffff:10.1.2.4": "d.ip_10.1.2.4/32 {d|ip=::ffff:10.1.2.4}",
+		"ip=10.1.2.3/32":     "d.ip_::ffff:10.1.2.3 {d|ip=::ffff:10.1.2.3}",
+		"ip=10.1.2.0/24":     "d.ip_10.0.0.0/8 {d|ip=10.1.2.0/24}",
+		"version=x_10.1.2.3": "d.v*_10.1.2.3 {d|version=x_10.1.2.3}",
+	} {
+		m := d.Match(entries(entry))
+		if assert.NotNil(t, m.Rule, entry) {
+			assert.Equal(t, want, m.Rule.path+" "+m.Key, entry)
 		}
 	}
 }

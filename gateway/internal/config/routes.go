@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"path"
 	"regexp"
@@ -62,11 +63,15 @@ type condition struct {
 type source struct {
 	key   string
 	value keyby.Func
-	fixed string // the value, if it is the same for all requests
-	text  string // the value as the file has it
+	fixed string     // the value, if it is the same for all requests
+	text  string     // the value as the file has it
+	whole keyby.Func // the client's address in full, of a value that is {client}; otherwise nil
 }
 
-func (r *reader) routes(list *yaml.Node, denied int, client keyby.Func) *Routes {
+// clientOf tells the client of a request: value is what it counts as, the network of an IPv6 address, and whole has all of the address.
+type clientOf struct{ value, whole keyby.Func }
+
+func (r *reader) routes(list *yaml.Node, denied int, client clientOf) *Routes {
 	routes := &Routes{Denied: denied, strict: newPatterns(), loose: newPatterns()}
 	r.list(list, func(n *yaml.Node) {
 		f := r.fields(n, "match", "headers", "cost", "descriptors", "loose")
@@ -156,7 +161,7 @@ func (n *node) reach(sources []source) (rules []*Rule) {
 	}
 	s := &sources[0]
 	if s.fixed != "" {
-		if next := n.next(&Entry{s.key, s.fixed}); next != nil {
+		if next := n.next(&Entry{Key: s.key, Value: s.fixed}); next != nil {
 			return next.reach(sources[1:])
 		}
 		return nil
@@ -186,7 +191,7 @@ func (r *reader) conditions(n *yaml.Node, routes *Routes) (all []condition) {
 	return all
 }
 
-func (r *reader) sources(n *yaml.Node, client keyby.Func, routes *Routes) (all []source) {
+func (r *reader) sources(n *yaml.Node, client clientOf, routes *Routes) (all []source) {
 	r.list(n, func(n *yaml.Node) {
 		f := r.fields(n, "key", "value")
 		key := r.text(f["key"])
@@ -196,13 +201,17 @@ func (r *reader) sources(n *yaml.Node, client keyby.Func, routes *Routes) (all [
 		fixed := key
 		value := func(*http.Request) string { return key } // the same for all requests
 		if f["value"] != nil {
-			value = r.template(f["value"], client, routes)
+			value = r.template(f["value"], client.value, routes)
 			if fixed = r.text(f["value"]); strings.Contains(fixed, "{") {
 				routes.usesClient = routes.usesClient || strings.Contains(fixed, "{client}")
 				fixed = ""
 			}
 		}
-		all = append(all, source{key, value, fixed, r.text(f["value"])})
+		s := source{key: key, value: value, fixed: fixed, text: r.text(f["value"])}
+		if s.text == "{client}" {
+			s.whole = client.whole
+		}
+		all = append(all, s)
 	})
 	return all
 }
@@ -441,7 +450,13 @@ func entriesOf(sources []source, q *http.Request) (entries []Entry, lacks *sourc
 		if value == "" {
 			return entries, &sources[i]
 		}
-		entries = append(entries, Entry{sources[i].key, value})
+		e := Entry{Key: sources[i].key, Value: value}
+		if sources[i].whole != nil && strings.Contains(value, "/") {
+			if p, err := netip.ParsePrefix(sources[i].whole(q)); err == nil {
+				e.address = p.Addr()
+			}
+		}
+		entries = append(entries, e)
 	}
 	return entries, nil
 }

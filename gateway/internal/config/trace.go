@@ -73,7 +73,7 @@ func rankOf(child, key string) int {
 // by says how an entry has led to n.
 func (n *node) by(e *Entry) string {
 	switch {
-	case n.key == e.Key+"_"+e.Value:
+	case n.key == e.Key+"_"+e.Value, n.isAddress:
 		return "value"
 	case n.inNetwork:
 		return "network"
@@ -86,11 +86,12 @@ func (n *node) by(e *Entry) string {
 // fits are all nodes below n that an entry could lead to, some of them twice; next takes the first.
 func (n *node) fits(e *Entry) (all []*node) {
 	whole := e.Key + "_" + e.Value
-	if child := n.children[whole]; child != nil {
-		all = append(all, child)
+	exact := n.children[whole]
+	if exact != nil && !e.address.IsValid() {
+		all = append(all, exact)
 	}
 	n.networks.holding(e, func(child *node) bool {
-		if child.key != whole {
+		if child != exact || e.address.IsValid() {
 			all = append(all, child)
 		}
 		return true

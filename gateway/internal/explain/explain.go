@@ -264,7 +264,7 @@ func (x *explaining) unknownDomain(m *rls.RateLimitRequest) {
 func entriesOf(entries []config.Entry) []Entry {
 	all := make([]Entry, len(entries))
 	for i, e := range entries {
-		all[i] = Entry(e)
+		all[i] = Entry{e.Key, e.Value}
 	}
 	return all
 }
@@ -280,7 +280,7 @@ func (x *explaining) add(d Descriptor, trace config.Trace, entries []config.Entr
 		case ended < len(entries) && len(trace.There) == 0:
 			d.Because = fmt.Sprintf("no rule: %s has no level below it, and the descriptor has %s more", trace.Below, counted(len(entries)-ended, "entry", "entries"))
 		case ended < len(entries):
-			d.Because = fmt.Sprintf("no rule: nothing below %s fits %s", trace.Below, pair(Entry(entries[ended])))
+			d.Because = fmt.Sprintf("no rule: nothing below %s fits %s", trace.Below, pair(entriesOf(entries)[ended]))
 		case len(trace.There) > 0:
 			d.Because = trace.Below + " has no limits itself; rules below it need another entry"
 		default:
