@@ -30,7 +30,7 @@ func (c *Console) refuses(r *http.Request) string {
 	if c.o.Token == "" && !local.IsLoopback() {
 		return "The console is off at this address: without a token it is for this machine alone. Set CONSOLE_TOKEN, or throttle-dev --console-token."
 	}
-	if !c.isOurs(r.Host, local) {
+	if !isOurs(r.Host, local, c.o.Hosts) {
 		return "The console is not served under this name. Use an address, localhost, or name the host: CONSOLE_HOSTS, or throttle-dev --console-host."
 	}
 	return ""
@@ -46,17 +46,43 @@ func localAddress(r *http.Request) netip.Addr {
 	return netip.Addr{}
 }
 
+// Guard keeps what next serves from pages of other sites: of another origin, or, at a loopback address, under a name that is neither localhost
+// nor one of hosts, which a site may have lead there. An address is nobody's name, also that of a sidecar which passes a request on.
+func Guard(next http.Handler, hosts []string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		local := localAddress(r)
+		switch {
+		case local.IsLoopback() && r.Host != "" && !isAddress(r.Host) && !isOurs(r.Host, local, hosts):
+			http.Error(w, "Nothing is served here under this name. Use an address, localhost, or name the host: CONSOLE_HOSTS.", http.StatusForbidden)
+		case !isSameOrigin(r):
+			http.Error(w, "Nothing is served here to pages of another origin.", http.StatusForbidden)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
 // isOurs says whether a browser that names host means this page. A site that has its own name lead to this address would name itself.
-func (c *Console) isOurs(host string, local netip.Addr) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
-	if address, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+func isOurs(host string, local netip.Addr, hosts []string) bool {
+	host = withoutPort(host)
+	if address, err := netip.ParseAddr(host); err == nil {
 		address = address.Unmap()
 		return address.IsLoopback() || address == local
 	}
-	return host == "localhost" || slices.ContainsFunc(c.o.Hosts, func(name string) bool { return strings.EqualFold(name, host) })
+	return host == "localhost" || slices.ContainsFunc(hosts, func(name string) bool { return strings.EqualFold(name, host) })
+}
+
+// withoutPort is the name or address in a Host field.
+func withoutPort(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return strings.Trim(strings.ToLower(strings.TrimSuffix(host, ".")), "[]")
+}
+
+func isAddress(host string) bool {
+	_, err := netip.ParseAddr(withoutPort(host))
+	return err == nil
 }
 
 // refusesAsk says why what the page asks for is not done.

@@ -169,3 +169,36 @@ func TestKeysAreShownOnOneLine(t *testing.T) {
 	}
 	assert.Empty(t, keyOfTop(strings.Repeat("k", topName)).Raw, "the rest of the key is not known")
 }
+
+// What is beside the console is read by programs, and by no page of another site.
+func TestWhatIsBesideItIsNotForOtherSites(t *testing.T) {
+	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	for _, c := range []struct {
+		local, host, origin string
+		code                int
+	}{
+		{"127.0.0.1:6070", "127.0.0.1:6070", "", 200},
+		{"127.0.0.1:6070", "localhost:6070", "http://localhost:6070", 200},
+		{"127.0.0.1:6070", "[::1]:6070", "", 200},
+		{"127.0.0.1:6070", "limits.example", "", 200},
+		{"127.0.0.1:6070", "10.0.0.5:6070", "", 200}, // Prometheus asks a pod, and a sidecar passes it on
+		{"127.0.0.1:6070", "", "", 200},              // HTTP/1.0
+		{"10.0.0.5:6070", "gateway:6070", "", 200},
+		{"127.0.0.1:6070", "evil.example:6070", "", 403},
+		{"[::1]:6070", "evil.example", "", 403},
+		{"127.0.0.1:6070", "10.0.0.5.evil.example", "", 403},
+		{"127.0.0.1:6070", "evil.example", "http://evil.example", 403},
+		{"127.0.0.1:6070", "127.0.0.1:6070", "http://evil.example", 403},
+		{"10.0.0.5:6070", "10.0.0.5:6070", "null", 403},
+	} {
+		at, err := net.ResolveTCPAddr("tcp", c.local)
+		require.NoError(t, err)
+		r := httptest.NewRequest("GET", "/rlconfig", nil)
+		if r.Host = c.host; c.origin != "" {
+			r.Header.Set("Origin", c.origin)
+		}
+		w := httptest.NewRecorder()
+		Guard(next, []string{"limits.example"}).ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, net.Addr(at))))
+		assert.Equal(t, c.code, w.Code, "%+v", c)
+	}
+}

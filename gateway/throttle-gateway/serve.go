@@ -288,7 +288,7 @@ func (g *gateway) listen(registry *prometheus.Registry) error {
 			c.Dump(w)
 		}
 	})
-	g.extra = []*http.Server{server(debug)}
+	g.extra = []*http.Server{server(console.Guard(debug, g.s.ConsoleHosts))}
 	all := []at{{"debug", "tcp", address(g.s.DebugHost, g.s.DebugPort), g.extra[0].Serve}}
 	if g.s.UsePrometheus {
 		path := g.s.PrometheusPath
