@@ -148,10 +148,7 @@ func explainTo(args []string, in io.Reader, out io.Writer) error {
 		e.Redis, e.Cluster = chain.Server(), chain.Cluster()
 		if hash := s.Redis.Policies; hash != "" {
 			reader := policies.NewReader(client, policies.Options{Hash: hash})
-			e.Policies = func(ctx context.Context) (*policies.Rules, error) {
-				err := reader.Read(ctx)
-				return reader.Rules(ctx), err
-			}
+			e.Policies = policiesOf(reader)
 		}
 	}
 	answer, err := e.Explain(context.Background(), q.Request)
@@ -166,6 +163,15 @@ func explainTo(args []string, in io.Reader, out io.Writer) error {
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(answer)
+}
+
+// policiesOf reads the hash before it says what counts. One who asks and leaves is no outage.
+func policiesOf(reader *policies.Reader) func(context.Context) (*policies.Rules, error) {
+	return func(ctx context.Context) (*policies.Rules, error) {
+		ctx = context.WithoutCancel(ctx)
+		err := reader.Read(ctx)
+		return reader.Rules(ctx), err
+	}
 }
 
 // explainer explains by a configuration, with the modes of the gateway.

@@ -235,7 +235,8 @@ func (g *gateway) build(registry prometheus.Registerer) error {
 	if hash := g.s.Redis.Policies; hash != "" {
 		reader := policies.NewReader(client, policies.Options{Hash: hash, Logger: slog.Default()})
 		g.service.Follow(reader)
-		g.explainer.Policies = func(ctx context.Context) (*policies.Rules, error) { return reader.Rules(ctx), nil }
+		go reader.Watch(g.running)
+		g.explainer.Policies = policiesOf(reader)
 	}
 	if g.s.ByXds() {
 		if err := g.management(registry); err != nil {

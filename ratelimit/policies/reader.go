@@ -49,7 +49,7 @@ const (
 )
 
 // Reader keeps the rules of a hash. It reads the hash when they are first asked for, and again when they are asked for and Refresh is
-// over. Without calls it reads nothing. It is safe for concurrent use.
+// over. Without calls it reads nothing, unless Watch does. It is safe for concurrent use.
 type Reader struct {
 	o      Options
 	client Client
@@ -134,6 +134,26 @@ func (r *Reader) refresh(ctx context.Context) {
 	defer cancel()
 	_ = r.Read(ctx) // it says so
 	r.reading.Store(false)
+}
+
+// Watch reads the hash whenever Refresh is over, also while no calls come, until ctx ends. It begins when rules are first asked for: what nobody
+// needs is not read. The first call after an idle time then goes by what the hash says, not by what it said before.
+func (r *Reader) Watch(ctx context.Context) {
+	select {
+	case <-r.first:
+	case <-ctx.Done():
+	}
+	for {
+		wait := time.Duration(r.due.Load()) - time.Since(r.epoch)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(max(wait, r.o.Refresh/20)): // another read may be under way
+		}
+		if int64(time.Since(r.epoch)) >= r.due.Load() && r.reading.CompareAndSwap(false, true) {
+			r.refresh(ctx)
+		}
+	}
 }
 
 // Read reads the hash now, such as before a program starts to serve.

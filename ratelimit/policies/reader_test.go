@@ -323,3 +323,37 @@ func TestAnErrorIsHandedBack(t *testing.T) {
 	assert.ErrorIs(t, err, lost)
 	assert.Zero(t, result)
 }
+
+// Watch reads on while nobody calls, once rules were asked for, and no more often than Refresh says.
+func TestWatchReadsWithoutCalls(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var reads atomic.Int64
+		next := &decides{}
+		p := New(next, nil, Options{Logger: quietly, Read: func(context.Context) (map[string]string, error) {
+			return map[string]string{"api": fmt.Sprintf("RATE %d/m", reads.Add(1))}, nil
+		}})
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			p.Reader().Watch(ctx)
+			close(done)
+		}()
+		time.Sleep(time.Minute)
+		assert.Zero(t, reads.Load(), "nobody needs it")
+		_, err := p.Decide(t.Context(), perMinute(9))
+		require.NoError(t, err)
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		last := reads.Load()
+		assert.InDelta(t, 20, last, 3)
+		_, err = p.Decide(t.Context(), perMinute(9))
+		require.NoError(t, err)
+		assert.Equal(t, fmt.Sprintf("RATE %d/1m", last), countOf(t, next), "what was read last")
+		cancel()
+		<-done
+		last = reads.Load()
+		time.Sleep(time.Minute)
+		assert.Equal(t, last, reads.Load())
+	})
+}

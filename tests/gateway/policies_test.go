@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -243,5 +244,39 @@ func TestPoliciesOfACluster(t *testing.T) {
 			want = "OK -"
 		}
 		assert.Equal(t, want, g.asks(ask("web", 0, fmt.Sprint("user=", i))))
+	}
+}
+
+// A number counts within a second also where nobody asked meanwhile, and explain reads before it answers.
+func TestAnIdleGatewayFollows(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	g := start(t, s.Addr(), ofPolicies)
+	require.Equal(t, "OK 49", g.asks(ask("web", 0, "user=1")))
+	s.MustDo("HSET", "throttle:policies", "api", "FIXED 0/d")
+	await(t, "it reads the hash", func() bool { return strings.Contains(g.Log(), "policy api is ") })
+	assert.Equal(t, "OVER 0!", g.asks(ask("web", 0, "user=1")))
+
+	s.MustDo("HSET", "throttle:policies", "api", "FIXED 7/d")
+	response, err := http.Post("http://"+g.At["debug"]+"/explain", "application/json", strings.NewReader(`{"http": {"target": "/", "headers": {"X-User": "2"}}}`))
+	require.NoError(t, err)
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	assert.Contains(t, string(text), `"limits":["FIXED 7/1d"]`)
+}
+
+// What a browser reads for a page of another site is nothing, at each path of the debug address.
+func TestTheDebugAddressIsNotForOtherSites(t *testing.T) {
+	t.Parallel()
+	g := start(t, server.Start(t).Addr(), ofPolicies)
+	for _, path := range []string{"/rlconfig", "/metrics", "/debug/pprof/", "/debug/pprof/cmdline", "/"} {
+		for host, want := range map[string]string{"evil.example": "403", g.At["debug"]: "200", "localhost": "200"} {
+			if path == "/" && want == "200" {
+				want = "302"
+			}
+			answer := answered(t, "127.0.0.1", g.At["debug"], "GET "+path+" HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n")
+			assert.True(t, strings.HasPrefix(answer, "HTTP/1.1 "+want+" "), "%s by %s: %.50s", path, host, answer)
+		}
 	}
 }

@@ -342,7 +342,7 @@ func (x *explaining) readPolicies(ctx context.Context) {
 	}
 	var err error
 	if x.rules, err = x.Policies(ctx); err != nil {
-		x.whole.Notes = append(x.whole.Notes, "the policies in Redis could not be read, so the limits of the file are shown: "+err.Error())
+		x.whole.Notes = append(x.whole.Notes, "the policies in Redis could not be read, so what was read last counts, or the file: "+err.Error())
 	}
 }
 
