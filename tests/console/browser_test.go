@@ -140,6 +140,48 @@ func TestAKeyIsBannedByClick(t *testing.T) {
 	w.Done()
 }
 
+// Keys whose shown part is the same are rows of their own, and no reading adds to them.
+func TestKeysThatLookTheSameAreTwo(t *testing.T) {
+	t.Parallel()
+	browser.Needed(t)
+	s := server.Start(t, server.ModuleArgs("top", "100"))
+	for _, end := range []string{"a", "b"} {
+		name := strings.Repeat("k", 200) + end
+		s.MustDo("CL.LIMIT", name, "RATE", "0/m")
+		s.MustDo("CL.BAN", name, "1h")
+		s.MustDo("HSET", "throttle:policies", "api/"+strings.Repeat("k", 5000)+end, "RATE 1/h")
+	}
+	w := open(t, show(t, "redis://"+s.Addr()))
+	const rows = `['#top tbody', '#bans', '#policies tbody'].map((id) => document.querySelector(id).children.length).join()`
+	w.Await("all of them", rows+` === '2,2,2'`)
+	const asked = `performance.getEntriesByType('resource').filter((e) => e.name.endsWith('api/state')).length`
+	var before int
+	w.Read(asked, &before)
+	w.Await("some readings", `(document.querySelector('#filter').dispatchEvent(new Event('input')), `+asked+fmt.Sprintf(` > %d)`, before+5))
+	assert.Equal(t, "2,2,2", w.Text(rows))
+	w.Done()
+}
+
+// After an act the focus is where it was, on what the row offers now, and the answer is in view wherever the reader is.
+func TestTheReaderKeepsTheirPlace(t *testing.T) {
+	t.Parallel()
+	browser.Needed(t)
+	s := limited(t)
+	w := open(t, show(t, "redis://"+s.Addr()))
+	w.signIn()
+	w.Size(360, 500)
+	w.Read(`document.querySelector('#said').hidden = true`, nil)
+	w.act("top", "user:42", "ban")
+	w.confirm()
+	w.Await("the row offers the end of the ban, to those who hear as well", `document.activeElement.ariaLabel === 'Lift user:42'`)
+	assert.Equal(t, "true", w.Text(`String(document.documentElement.scrollTop > 200)`))
+	assert.Equal(t, "true", w.Text(`(() => { const r = document.querySelector('#said').getBoundingClientRect(); return String(r.top >= 0 && r.bottom <= innerHeight && r.height > 0) })()`))
+	w.act("bans", "user:42", "lift")
+	w.confirm()
+	w.Await("the row is gone", `document.querySelector('#bans').children.length === 0 && document.activeElement.id === 'bans-h'`)
+	w.Done()
+}
+
 // A wrong token stays out, and is not kept.
 func TestAWrongTokenIsSaidSo(t *testing.T) {
 	t.Parallel()

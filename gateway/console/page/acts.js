@@ -1,6 +1,6 @@
 // What an operator with the token does. Each act is shown as it will happen, and happens when it is confirmed.
 
-import { $, bytesOf, el, set } from './dom.js'
+import { $, el, goBack, set, spotOf } from './dom.js'
 
 const store = window.sessionStorage
 let again = () => {}, hash = () => ''
@@ -25,23 +25,24 @@ export async function ask(what, body) {
 
 export const signedIn = () => store.getItem('token') !== null
 
-const button = (text, act, on) => el('button', { type: 'button', text, on, 'data-act': act })
+// button has what it acts on in its name, for those who hear one button after the other.
+const button = (text, act, to, on) => el('button', { type: 'button', text, on, 'data-act': act, 'aria-label': `${text} ${to}` })
 
 // offers are buttons for the acts on a key or a policy.
 export const offers = {
-	ban: (key) => button('Ban', 'ban', () => confirm({ title: 'Ban this key?', text: 'Every call on it is denied until the ban ends.', key, act: { act: 'ban' }, time: true, yes: 'Ban' })),
-	lift: (key) => button('Lift', 'lift', () => confirm({ title: 'Lift the ban?', text: 'The limits of the key decide again.', key, act: { act: 'lift' }, yes: 'Lift the ban' })),
-	reset: (key) => button('Reset', 'reset', () => confirm({ title: 'Reset this key?', text: 'The key is deleted: its limits are full again, and bans and leases on it end.', key, act: { act: 'reset' }, yes: 'Reset' })),
+	ban: (key) => button('Ban', 'ban', key.text, () => confirm({ title: 'Ban this key?', text: 'Every call on it is denied until the ban ends.', key, act: { act: 'ban' }, time: true, yes: 'Ban' })),
+	lift: (key) => button('Lift', 'lift', key.text, () => confirm({ title: 'Lift the ban?', text: 'The limits of the key decide again.', key, act: { act: 'lift' }, yes: 'Lift the ban' })),
+	reset: (key) => button('Reset', 'reset', key.text, () => confirm({ title: 'Reset this key?', text: 'The key is deleted: its limits are full again, and bans and leases on it end.', key, act: { act: 'reset' }, yes: 'Reset' })),
 	policy: (row) => row.fixed ? [] : [
-		row.shadow && !row.error ? button('Enforce', 'enforce', () => edit(row, 'enforced')) : undefined,
-		button('Change', 'change', () => edit(row)),
-		button('Remove', 'remove', () => write(row.field, '', row.value)),
+		row.shadow && !row.error ? button('Enforce', 'enforce', row.text, () => edit(row, 'enforced')) : undefined,
+		button('Change', 'change', row.text, () => edit(row)),
+		button('Remove', 'remove', row.text, () => write(row.field, '', row.value)),
 	].filter(Boolean),
 }
 
 // confirm asks, and then acts.
 function confirm({ title, text, key, what, act, time, yes }) {
-	const dialog = $('confirm'), length = $('confirm-for')
+	const dialog = $('confirm'), length = $('confirm-for'), spot = spotOf(document.activeElement)
 	set($('confirm-h'), title)
 	set($('confirm-text'), text)
 	set($('confirm-what'), what ?? key.text)
@@ -59,6 +60,7 @@ function confirm({ title, text, key, what, act, time, yes }) {
 			const done = await ask('act', { ...act, by, key: key?.raw, for: time ? length.querySelector('input').value.trim() : undefined })
 			dialog.close()
 			$('editor').close()
+			if (spot) goBack(spot) // what was pressed may have gone while the dialog was open
 			say(done.text)
 			again()
 		} catch (error) {

@@ -77,13 +77,15 @@ function pace({ pace, redis }) {
 }
 
 const keyCell = (key, ...more) => el('td', {}, el('bdi', { class: 'key', text: key.text, title: key.bytes > 160 ? `${key.bytes} bytes` : undefined }), ...more)
+// idOf tells keys apart whose shown part is the same.
+const idOf = (key) => key.raw ?? key.text
 const more = (text) => text && el('span', { class: 'more', text })
 
 function top(id, { why, rows }, s) {
 	set($(`${id}-why`), why ?? (rows.length ? '' : s.redis.up ? (id === 'top' ? 'No key was limited in the last minutes.' : 'No shadow would have denied a key in the last minutes.') : ''))
 	$(id).classList.toggle('empty', !rows.length)
-	list($(id).tBodies[0], rows, (r) => `${r.db} ${r.key.text}`, (r) => el('tr', {},
-		keyCell(r.key, more(r.rule), more(r.here ? '' : r.key.raw ? `in database ${r.db}` : 'longer than CL.TOP shows')),
+	list($(id).tBodies[0], rows, (r) => `${r.db} ${idOf(r.key)}`, (r) => el('tr', {},
+		keyCell(r.key, more(r.here ? '' : r.key.raw ? `in database ${r.db}` : 'longer than CL.TOP shows')),
 		el('td', { class: 'n', 'data-label': id === 'top' ? 'Denied' : 'Would be denied', text: count(r.count), title: r.off ? `at most ${r.off} too many` : undefined }),
 		el('td', { 'data-label': 'State', text: r.state ? told(r.state) : '–' }),
 		el('td', { class: 't', 'data-label': 'Listed since', text: clock(r.since_ms) }),
@@ -153,17 +155,17 @@ function sweep(s, none) {
 }
 
 function bans(s) {
-	const { rows, more: others } = s.bans
-	set($('bans-why'), [sweep(s, !rows.length), others ? `${others} more.` : ''].join(' ').trim())
-	list($('bans'), rows, (r) => r.key.text, (r) => el('li', {},
+	const { rows, more: others, at_least: least } = s.bans
+	set($('bans-why'), [sweep(s, !rows.length), others ? `${least ? 'At least ' : ''}${others} more.` : ''].join(' ').trim())
+	list($('bans'), rows, (r) => idOf(r.key), (r) => el('li', {},
 		acts('span', r.key.raw ? [offers.lift(r.key)] : [], r.key),
 		el('bdi', { class: 'key', text: r.key.text }), more(`until ${clock(r.state.banned_until_ms)}, in ${span(r.state.banned_until_ms - r.state.now_ms)}`)))
 }
 
 function leases(s) {
-	const { rows, more: others } = s.leases
-	set($('leases-why'), [sweep(s, !rows.length), others ? `${others} more keys.` : ''].join(' ').trim())
-	list($('leases'), rows, (r) => r.key.text, (r) => el('li', {},
+	const { rows, more: others, at_least: least } = s.leases
+	set($('leases-why'), [sweep(s, !rows.length), others ? `${least ? 'At least ' : ''}${others} more keys.` : ''].join(' ').trim())
+	list($('leases'), rows, (r) => idOf(r.key), (r) => el('li', {},
 		acts('span', r.key.raw ? [offers.reset(r.key)] : [], r.key),
 		el('bdi', { class: 'key', text: r.key.text }), more(`${r.state.held} held, ${r.state.waiting} in line`), ...lines(r.leases)))
 }

@@ -18,12 +18,14 @@ export function set(e, text) {
 
 // list shows items in a parent. make returns an element for an item; where what it shows is the same as before, the element stays.
 export function list(parent, items, keyOf, make) {
-	const had = new Map([...parent.children].map((e) => [e.dataset.id, e]))
+	const had = new Map([...parent.children].map((e) => [e.dataset.id, e])), times = new Map()
 	let before = parent.firstElementChild
-	const focused = document.activeElement?.closest?.('[data-id]')?.parentElement === parent ? document.activeElement : null
-	const spot = focused && { id: focused.closest('[data-id]').dataset.id, act: focused.dataset.act }
+	const spot = spotOf(document.activeElement)
 	for (const item of items) {
-		const id = keyOf(item)
+		let id = keyOf(item)
+		const same = times.get(id) ?? 0
+		times.set(id, same + 1)
+		if (same > 0) id += `, number ${same + 1}` // what is shown was cut, and is the same for both
 		const shows = JSON.stringify(item)
 		let e = had.get(id)
 		had.delete(id)
@@ -45,10 +47,23 @@ export function list(parent, items, keyOf, make) {
 		else parent.insertBefore(e, before)
 	}
 	for (const e of had.values()) e.remove()
-	if (spot && !focused.isConnected) {
-		const again = [...parent.children].find((e) => e.dataset.id === spot.id)
-		;[...(again?.querySelectorAll('button') ?? [])].find((b) => b.dataset.act === spot.act)?.focus()
-	}
+	if (spot?.parent === parent) goBack(spot)
+}
+
+// spotOf is where in a list an element is, for goBack.
+export function spotOf(element) {
+	const row = element?.closest?.('[data-id]')
+	return row ? { element, parent: row.parentElement, id: row.dataset.id, act: element.dataset.act } : undefined
+}
+
+// goBack puts the focus where it was: on the same button, on another one of its row, on the next best of the list, or on its heading.
+export function goBack(spot) {
+	if (spot.element.isConnected) return
+	const row = [...spot.parent.children].find((e) => e.dataset.id === spot.id)
+	const buttons = [...(row?.querySelectorAll('button') ?? [])]
+	const heading = spot.parent.closest('section').querySelector('h2')
+	heading.tabIndex = -1
+	;(buttons.find((b) => b.dataset.act === spot.act) ?? buttons[0] ?? spot.parent.querySelector('button') ?? heading).focus()
 }
 
 // renew puts what has changed into an element. Its buttons stay where they do the same: a press may have begun on one of them.
