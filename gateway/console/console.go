@@ -1,4 +1,4 @@
-// Package console is a page that shows operators what a limiter does, and lets those with a token act: who is limited, by which rule, the
+// Package console is a page that shows operators what a limiter does, and lets those with a token act: who is limited, the
 // policies and what they would deny, bans, leases and callers in line. It is an http.Handler over a Redis client. What only a gateway knows
 // comes through Options.
 package console
@@ -7,6 +7,7 @@ import (
 	"context"
 	"embed"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -63,6 +64,8 @@ type Console struct {
 	seen  map[string]time.Time // since when keys are listed by CL.TOP
 	rules policies
 	lines []sample // of Options.Gateway
+
+	doors doors
 }
 
 // New returns a Console on a client. It panics if client is nil or the token is too short.
@@ -197,6 +200,9 @@ func answer(w http.ResponseWriter, code int, reply any) {
 func (c *Console) explain(ctx context.Context, q *question) (any, error) {
 	if c.o.Explain == nil {
 		return nil, fmt.Errorf("only a gateway explains which rule a request meets")
+	}
+	if len(q.Explain) == 0 {
+		return nil, errors.New("type a request, such as POST /login")
 	}
 	return c.o.Explain(ctx, q.Explain)
 }

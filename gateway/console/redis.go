@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -21,6 +22,22 @@ const (
 	library door = "functions"
 	scripts door = "scripts"
 )
+
+// doors keeps how the server takes commands: whoever asks about many keys asks for it once.
+type doors struct {
+	mu    sync.Mutex
+	door  door
+	until time.Time
+}
+
+// doorFor is how long what is known of a server holds.
+const doorFor = 2 * time.Second
+
+func (d *doors) keep(door door, now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.door, d.until = door, now.Add(doorFor)
+}
 
 // script is the function library as one script.
 var script = redis.NewScript(functions.Script())

@@ -64,7 +64,6 @@ type Row struct {
 	Count   int64    `json:"count"`
 	Off     int64    `json:"off"`
 	SinceMs int64    `json:"since_ms"` // when it was listed first
-	Rule    string   `json:"rule,omitempty"`
 	State   *Inspect `json:"state,omitempty"`
 }
 
@@ -105,7 +104,9 @@ func (c *Console) refresh(ctx context.Context) *State {
 			down.Redis.DownMs = now.UnixMilli()
 		}
 		s = &down
-		c.times.clear()
+		if c.o.Gateway == nil { // one goes on deciding, and counting
+			c.times.clear()
+		}
 	}
 	c.gatewayInto(s, now)
 	s.Pace = c.times.pace()
@@ -132,6 +133,7 @@ func (c *Console) readInto(ctx context.Context, s *State, now time.Time) error {
 		}
 	}
 	door, called := c.doorOf(ctx, nodes)
+	c.doors.keep(door, now)
 	s.Redis = redisOf(nodes, called)
 	if c.o.Gateway == nil {
 		c.times.add(now, countsOf(nodes))
@@ -236,8 +238,8 @@ func (c *Console) detail(ctx context.Context, s *State, door door, now time.Time
 		}
 	}
 	c.seen = seen
-	for _, found := range []map[string]bool{c.sweep.bans, c.sweep.lines} {
-		for name := range found {
+	for _, found := range []*longest{&c.sweep.bans, &c.sweep.lines} {
+		for name := range found.sizes {
 			names[name] = nil
 		}
 	}
@@ -250,9 +252,6 @@ func (c *Console) detail(ctx context.Context, s *State, door door, now time.Time
 		for i := range rows {
 			if rows[i].Here {
 				rows[i].State = inspects[string(rows[i].Key.Raw)]
-			}
-			if limits, ok := c.o.Gateway.(interface{ RuleOf(key string) string }); ok && rows[i].Key.Raw != nil {
-				rows[i].Rule = limits.RuleOf(string(rows[i].Key.Raw))
 			}
 		}
 	}

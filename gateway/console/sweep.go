@@ -14,8 +14,8 @@ import (
 // sweep looks for bans, leases and lines, which no server lists: a few keys with each reading, and all of them again and again.
 type sweep struct {
 	cursors map[string]uint64 // by master
-	bans    map[string]bool
-	lines   map[string]bool
+	bans    longest
+	lines   longest
 	count   int64 // keys in this round
 	rounds  int64
 }
@@ -30,7 +30,7 @@ const (
 )
 
 func newSweep() sweep {
-	return sweep{cursors: map[string]uint64{}, bans: map[string]bool{}, lines: map[string]bool{}}
+	return sweep{cursors: map[string]uint64{}, bans: longest{sizes: map[string]int64{}}, lines: longest{sizes: map[string]int64{}}}
 }
 
 // Looked is how far the sweep has come.
@@ -44,6 +44,8 @@ type Looked struct {
 type Found struct {
 	Rows []FoundKey `json:"rows"`
 	More int        `json:"more"`
+	// AtLeast says that there are others beside More.
+	AtLeast bool `json:"at_least"`
 }
 
 // FoundKey is a key that is banned, or that leases or callers in line have.
@@ -162,22 +164,53 @@ func (s *sweep) step(ctx context.Context, client redis.UniversalClient, nodes []
 		s.rounds++
 		s.count = 0
 		clear(s.cursors)
+		s.bans.roundEnds()
+		s.lines.roundEnds()
 	}
 	return nil
 }
 
 // note keeps what is worth showing, and forgets what is over.
 func (s *sweep) note(name string, state *Inspect) {
-	keep := func(in map[string]bool, is bool) {
-		if !is {
-			delete(in, name)
-		} else if len(in) < mostFound {
-			in[name] = true
+	var banned, line int64
+	if state.banned() {
+		banned = state.Banned
+	}
+	if state != nil {
+		line = state.Held + state.Waiting
+	}
+	s.bans.note(name, banned)
+	s.lines.note(name, line)
+}
+
+// longest are the keys with the longest bans or lines.
+type longest struct {
+	sizes map[string]int64
+	left  bool // a key of this round was left out
+	more  bool // and one of this round or the last
+}
+
+// note keeps a key that has a size, unless mostFound others have larger ones.
+func (l *longest) note(name string, size int64) {
+	if size == 0 {
+		delete(l.sizes, name)
+		return
+	}
+	l.sizes[name] = size
+	if len(l.sizes) <= mostFound {
+		return
+	}
+	least := name
+	for other, size := range l.sizes {
+		if size < l.sizes[least] {
+			least = other
 		}
 	}
-	keep(s.bans, state.banned())
-	keep(s.lines, state != nil && (state.Held > 0 || state.Waiting > 0))
+	delete(l.sizes, least)
+	l.left, l.more = true, true
 }
+
+func (l *longest) roundEnds() { l.more, l.left = l.left, false }
 
 func (s *sweep) looked(why string) Looked {
 	if why != "" {
@@ -188,12 +221,12 @@ func (s *sweep) looked(why string) Looked {
 
 // listBans lists the bans that end last, first.
 func (s *sweep) listBans(states map[string]*Inspect) Found {
-	return listFound(s.bans, states, mostListed, func(a, b *Inspect) int { return cmp.Compare(b.Banned, a.Banned) })
+	return listFound(&s.bans, states, mostListed, func(a, b *Inspect) int { return cmp.Compare(b.Banned, a.Banned) })
 }
 
-func listFound(names map[string]bool, states map[string]*Inspect, most int, order func(a, b *Inspect) int) Found {
-	found := Found{Rows: []FoundKey{}}
-	for name := range names {
+func listFound(names *longest, states map[string]*Inspect, most int, order func(a, b *Inspect) int) Found {
+	found := Found{Rows: []FoundKey{}, AtLeast: names.more}
+	for name := range names.sizes {
 		if state := states[name]; state != nil {
 			found.Rows = append(found.Rows, FoundKey{name: name, Key: keyOf(name), State: state})
 		}
@@ -232,7 +265,7 @@ type Group struct {
 
 // listLines lists the keys with the longest lines, and of these their leases and groups.
 func (s *sweep) listLines(ctx context.Context, client redis.UniversalClient, door door, states map[string]*Inspect) (Found, error) {
-	found := listFound(s.lines, states, mostLines, func(a, b *Inspect) int { return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(b.Held, a.Held)) })
+	found := listFound(&s.lines, states, mostLines, func(a, b *Inspect) int { return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(b.Held, a.Held)) })
 	p := client.Pipeline()
 	cmds := make([]*redis.Cmd, len(found.Rows))
 	for i := range found.Rows {
@@ -304,6 +337,11 @@ func (c *Console) oneKey(ctx context.Context, q *question) (any, error) {
 
 // door is how the server takes commands now.
 func (c *Console) door(ctx context.Context) (door, error) {
+	c.doors.mu.Lock()
+	defer c.doors.mu.Unlock()
+	if c.doors.door != "" && time.Now().Before(c.doors.until) {
+		return c.doors.door, nil
+	}
 	nodes, err := c.nodes(ctx)
 	if err != nil {
 		return "", unsent(err)
@@ -318,5 +356,6 @@ func (c *Console) door(ctx context.Context) (door, error) {
 	if door == "" {
 		return "", errors.New("the server has " + called)
 	}
+	c.doors.door, c.doors.until = door, time.Now().Add(doorFor)
 	return door, nil
 }

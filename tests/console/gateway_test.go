@@ -109,7 +109,7 @@ func TestAGatewayShowsItsBreakerAndAConfigurationThatIsRefused(t *testing.T) {
 	s.Kill()
 	g.await("the breaker", func(got state) bool {
 		g.hit("remote_address", "192.0.2.1")
-		return got.Gateway.BreakerOpen && !got.Redis.Up
+		return got.Gateway.BreakerOpen && !got.Redis.Up && got.Pace.Now.Total > 0 // it goes on counting
 	})
 	s.Restart()
 	g.await("the end of the outage", func(got state) bool { return !got.Gateway.BreakerOpen && got.Redis.Up })
@@ -133,6 +133,13 @@ func TestTenThousandRulesAreCountedAndFiltered(t *testing.T) {
 	assert.Equal(t, "rule42", got.Gateway.Rules[0].Name, "what denied comes first")
 	g.ask("state", map[string]any{"filter": "rule77"}, &got)
 	assert.Len(t, got.Gateway.Rules, 1)
+}
+
+func TestExplainingNothingIsRefused(t *testing.T) {
+	t.Parallel()
+	code, text := gate(t, server.Start(t), twoRules).ask("explain", map[string]any{}, nil)
+	assert.Equal(t, 422, code)
+	assert.Contains(t, text, "type a request")
 }
 
 func TestAShortTokenIsRefused(t *testing.T) {
