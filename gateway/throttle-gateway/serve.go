@@ -124,17 +124,12 @@ func (g *gateway) configure(paths []string, again <-chan os.Signal) error {
 		}
 		slog.Error("there is no configuration: requests are refused until a file is right", "error", err)
 	}
-	go config.Watch(g.running, files, again, func(files config.Files) { _ = g.load(files) }, paths...)
+	go config.Watch(g.running, files, again, func(files config.Files) {
+		if err := g.service.Load(files); err != nil {
+			slog.Error("the configuration stays as it was", "error", err)
+		}
+	}, paths...)
 	return nil
-}
-
-// load loads a configuration in the place of another, which stays if this one has mistakes.
-func (g *gateway) load(files config.Files) error {
-	err := g.service.Load(files)
-	if err != nil {
-		slog.Error("the configuration stays as it was", "error", err)
-	}
-	return err
 }
 
 // management makes the client of the management server.
@@ -146,7 +141,7 @@ func (g *gateway) management(registry prometheus.Registerer) error {
 	connected := promauto.With(registry).NewGauge(prometheus.GaugeOpts{
 		Name: "throttle_gateway_xds_connected", Help: "1 while there is a stream to the management server.",
 	})
-	g.source = &xds.Client{Settings: &g.s.Xds, TLS: secure, Load: g.load, Version: version, Connected: func(is bool) {
+	g.source = &xds.Client{Settings: &g.s.Xds, TLS: secure, Load: g.service.Load, Version: version, Connected: func(is bool) {
 		connected.Set(map[bool]float64{true: 1}[is])
 	}}
 	return nil

@@ -2,10 +2,13 @@ package gateway_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,7 +20,9 @@ import (
 	limits "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/anypb"
 )
 
 // nodeID is the name by which the management server knows the gateway, as Envoy Gateway has it.
@@ -141,6 +146,27 @@ func managed(t testing.TB, redis, address string, env ...string) *gateway {
 		"CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL=20ms", "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL=20ms", "XDS_CLIENT_BACKOFF_MAX_INTERVAL=200ms"}, env...)...)
 }
 
+// envoyGateway is a management server with the certificates that Envoy Gateway makes: one authority has signed those of both.
+func envoyGateway(t testing.TB, dir string, pool *x509.CertPool) *management {
+	t.Helper()
+	pair, err := tls.LoadX509KeyPair(dir+"/crt", dir+"/key")
+	require.NoError(t, err)
+	return manage(t, grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert})))
+}
+
+// byEnvoyGateway are the variables that Envoy Gateway sets for its rate limit service, with the files of the certificate, its key and the
+// authority.
+func byEnvoyGateway(address, certificate, key, authority string) []string {
+	return []string{
+		"RUNTIME_ROOT=/data", "RUNTIME_SUBDIRECTORY=ratelimit", "RUNTIME_IGNOREDOTFILES=true", "RUNTIME_WATCH_ROOT=false", "LOG_LEVEL=info", "USE_STATSD=false",
+		"CONFIG_TYPE=GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_SERVER_URL=" + address, "CONFIG_GRPC_XDS_NODE_ID=" + nodeID,
+		"GRPC_SERVER_USE_TLS=true", "GRPC_SERVER_TLS_CERT=" + certificate, "GRPC_SERVER_TLS_KEY=" + key, "GRPC_SERVER_TLS_CA_CERT=" + authority,
+		"CONFIG_GRPC_XDS_SERVER_USE_TLS=true", "CONFIG_GRPC_XDS_CLIENT_TLS_CERT=" + certificate, "CONFIG_GRPC_XDS_CLIENT_TLS_KEY=" + key,
+		"CONFIG_GRPC_XDS_SERVER_TLS_CACERT=" + authority, "FORCE_START_WITHOUT_INITIAL_CONFIG=true",
+		"REDIS_SOCKET_TYPE=tcp", "USE_PROMETHEUS=true", "PROMETHEUS_MAPPER_YAML=/etc/statsd-exporter/conf.yaml",
+	}
+}
+
 // yearly is a resource whose keys all have one limit.
 func yearly(domain string, requests uint32, keys ...string) *limits.RateLimitConfig {
 	c := &limits.RateLimitConfig{Name: domain, Domain: domain}
@@ -161,7 +187,15 @@ func many(domain string, rules, bytes int) *limits.RateLimitConfig {
 	return c
 }
 
-// scripted is a management server that sends what a test says, right or wrong.
+// packed is a resource as a response has it.
+func packed(t testing.TB, c *limits.RateLimitConfig) *anypb.Any {
+	t.Helper()
+	one, err := anypb.New(c)
+	require.NoError(t, err)
+	return one
+}
+
+// scripted is a management server that sends what a test says, right or wrong. A nil ends the stream.
 type scripted struct {
 	discovery.UnimplementedAggregatedDiscoveryServiceServer
 	send chan *discovery.DiscoveryResponse
@@ -181,6 +215,9 @@ func (r *scripted) StreamAggregatedResources(stream discovery.AggregatedDiscover
 	for {
 		select {
 		case response := <-r.send:
+			if response == nil {
+				return nil
+			}
 			if err := stream.Send(response); err != nil {
 				return err
 			}
@@ -201,6 +238,18 @@ func script(t testing.TB) (*scripted, string) {
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(s.Stop)
 	return r, l.Addr().String()
+}
+
+// flood sends responses without waiting for answers until ctx ends, and counts them.
+func (r *scripted) flood(ctx context.Context, sent *atomic.Int64, response func(n int64) *discovery.DiscoveryResponse) {
+	for n := int64(0); ; n++ {
+		select {
+		case r.send <- response(n):
+			sent.Add(1)
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // next is the next request of the gateway.

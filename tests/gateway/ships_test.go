@@ -146,18 +146,11 @@ func TestTheImageTakesThePlaceOfEnvoyGatewaysOwn(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(image, "certs", to), text, 0o644))
 	}
 	require.NoError(t, os.Symlink("tls.crt", filepath.Join(image, "certs", "ca.crt")))
-	pair, err := tls.LoadX509KeyPair(dir+"/crt", dir+"/key")
-	require.NoError(t, err)
-	m := manage(t, grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert})))
+	m := envoyGateway(t, dir, pool)
 	g := startAs(t, func(cmd *exec.Cmd) {
 		cmd.Path, cmd.Args, cmd.Dir = "/bin/ratelimit", []string{"/bin/ratelimit"}, "/"
 		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: image, Credential: &syscall.Credential{Uid: 65534, Gid: 65534}, Pdeathsig: syscall.SIGKILL}
-	}, server.Start(t).Addr(), "", "RUNTIME_ROOT=/data", "RUNTIME_SUBDIRECTORY=ratelimit", "RUNTIME_IGNOREDOTFILES=true", "RUNTIME_WATCH_ROOT=false",
-		"LOG_LEVEL=info", "USE_STATSD=false", "CONFIG_TYPE=GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_SERVER_URL="+m.address, "CONFIG_GRPC_XDS_NODE_ID="+nodeID,
-		"GRPC_SERVER_USE_TLS=true", "GRPC_SERVER_TLS_CERT=/certs/tls.crt", "GRPC_SERVER_TLS_KEY=/certs/tls.key", "GRPC_SERVER_TLS_CA_CERT=/certs/ca.crt",
-		"CONFIG_GRPC_XDS_SERVER_USE_TLS=true", "CONFIG_GRPC_XDS_CLIENT_TLS_CERT=/certs/tls.crt", "CONFIG_GRPC_XDS_CLIENT_TLS_KEY=/certs/tls.key",
-		"CONFIG_GRPC_XDS_SERVER_TLS_CACERT=/certs/ca.crt", "FORCE_START_WITHOUT_INITIAL_CONFIG=true", "REDIS_SOCKET_TYPE=tcp", "USE_PROMETHEUS=true",
-		"PROMETHEUS_MAPPER_YAML=/etc/statsd-exporter/conf.yaml")
+	}, server.Start(t).Addr(), "", byEnvoyGateway(m.address, "/certs/tls.crt", "/certs/tls.key", "/certs/ca.crt")...)
 	health, _ := g.get("/healthcheck", nil)
 	assert.Equal(t, 200, health.StatusCode, "its probes ask so before anybody has configured a limit")
 	assert.Equal(t, "ACK", m.setAnd(yearly("shop", 10, "user")))

@@ -123,21 +123,16 @@ func TestEachResponseIsAnswered(t *testing.T) {
 	first := r.next(t)
 	assert.Equal(t, resource.RateLimitConfigType, first.TypeUrl)
 	assert.Empty(t, first.VersionInfo)
-	packed := func(c *limits.RateLimitConfig) *anypb.Any {
-		one, err := anypb.New(c)
-		require.NoError(t, err)
-		return one
-	}
 	for i, step := range []struct {
 		resources []*anypb.Any
 		inForce   string
 		reason    string
 	}{
-		{[]*anypb.Any{packed(yearly("shop", 10, "user"))}, "v0", ""},
-		{[]*anypb.Any{packed(yearly("shop", 20, "user")), packed(yearly("shop", 30, "user"))}, "v0", `the resource "shop" is there twice`},
-		{[]*anypb.Any{packed(yearly("shop", 20, "user")), {TypeUrl: "type.googleapis.com/google.protobuf.Empty"}}, "v0", "the resource at 1 is no " + resource.RateLimitConfigType},
+		{[]*anypb.Any{packed(t, yearly("shop", 10, "user"))}, "v0", ""},
+		{[]*anypb.Any{packed(t, yearly("shop", 20, "user")), packed(t, yearly("shop", 30, "user"))}, "v0", `the resource "shop" is there twice`},
+		{[]*anypb.Any{packed(t, yearly("shop", 20, "user")), {TypeUrl: "type.googleapis.com/google.protobuf.Empty"}}, "v0", "the resource at 1 is no " + resource.RateLimitConfigType},
 		{[]*anypb.Any{{TypeUrl: resource.RateLimitConfigType, Value: []byte("nonsense")}}, "v0", "the resource at 0 is no " + resource.RateLimitConfigType},
-		{[]*anypb.Any{packed(yearly("shop", 40, "user"))}, "v4", ""},
+		{[]*anypb.Any{packed(t, yearly("shop", 40, "user"))}, "v4", ""},
 	} {
 		r.send <- &discovery.DiscoveryResponse{TypeUrl: "type.googleapis.com/envoy.config.cluster.v3.Cluster", VersionInfo: "c", Nonce: "c"} // is not answered
 		r.send <- &discovery.DiscoveryResponse{TypeUrl: resource.RateLimitConfigType, VersionInfo: fmt.Sprint("v", i), Nonce: fmt.Sprint("n", i), Resources: step.resources}
@@ -150,10 +145,117 @@ func TestEachResponseIsAnswered(t *testing.T) {
 	assert.Equal(t, "OK 39", g.asks(ask("shop", 0, "user=1")))
 }
 
+// A server that sends without end fills no disk and keeps no processor busy: a response a second is taken and answered, the newest, and the log
+// has few lines. A change among them is taken.
+func TestAServerThatDoesNotStop(t *testing.T) {
+	t.Parallel()
+	redis := server.Start(t).Addr()
+	response := func(version string, resources ...*anypb.Any) *discovery.DiscoveryResponse {
+		return &discovery.DiscoveryResponse{TypeUrl: resource.RateLimitConfigType, VersionInfo: version, Nonce: version, Resources: resources}
+	}
+	right := response("right", packed(t, yearly("shop", 10, "user")))
+	change := response("change", packed(t, yearly("shop", 20, "user")))
+	type counts struct{ sent, answers atomic.Int64 }
+	for name, is := range map[string]struct {
+		response func(n int64) *discovery.DiscoveryResponse
+		goesOn   bool // beside the change
+		enough   func(*gateway, *counts) bool
+		loads    float64
+		line     string
+		lines    int // at most, and perTen more in ten seconds
+		perTen   int
+	}{
+		"another type": {
+			func(int64) *discovery.DiscoveryResponse {
+				return &discovery.DiscoveryResponse{TypeUrl: "type.googleapis.com/envoy.config.cluster.v3.Cluster", VersionInfo: "c", Nonce: "c"}
+			}, true,
+			func(_ *gateway, c *counts) bool { return c.sent.Load() >= 15_000 },
+			0, "what was not asked for", 1, 0,
+		},
+		"the same": {
+			func(int64) *discovery.DiscoveryResponse { return right }, false,
+			func(_ *gateway, c *counts) bool { return c.answers.Load() >= 5 },
+			1, "configuration loaded", 1, 0,
+		},
+		"mistakes, each another": {
+			func(n int64) *discovery.DiscoveryResponse {
+				name := fmt.Sprint("web", n)
+				return response(name, packed(t, yearly(name, 10, "user", "user")))
+			}, false,
+			func(g *gateway, _ *counts) bool { return strings.Contains(g.Log(), "left_out=") },
+			0, "the configuration stays as it was", 5, 1,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, at := script(t)
+			g := managed(t, redis, at, "FORCE_START_WITHOUT_INITIAL_CONFIG=true")
+			r.next(t)
+			began := time.Now()
+			var c counts
+			var taken atomic.Bool
+			go func() {
+				for {
+					select {
+					case request := <-r.got:
+						c.answers.Add(1)
+						if request.VersionInfo == "change" && request.ErrorDetail == nil {
+							taken.Store(true)
+						}
+					case <-t.Context().Done():
+						return
+					}
+				}
+			}()
+			flooded, stop := context.WithCancel(t.Context())
+			defer stop()
+			go r.flood(flooded, &c.sent, is.response)
+			await(t, "much is sent", func() bool { return is.enough(g, &c) })
+			answers, failed, sent, log := c.answers.Load(), g.metric("ratelimit_service_config_load_error"), c.sent.Load(), g.Log()
+			loads := g.metric("ratelimit_service_config_load_success")
+			seconds := int(time.Since(began)/time.Second) + 1
+			assert.LessOrEqual(t, answers, int64(seconds+1))
+			assert.LessOrEqual(t, failed, float64(seconds+2))
+			assert.LessOrEqual(t, sent, int64(10_000+3_000*seconds), "it is not read as fast as it sends")
+			assert.Equal(t, is.loads, loads)
+			assert.Positive(t, strings.Count(log, is.line))
+			assert.LessOrEqual(t, strings.Count(log, is.line), is.lines+is.perTen*seconds/10)
+			assert.LessOrEqual(t, strings.Count(log, "\n"), 30+seconds)
+
+			if !is.goesOn {
+				stop()
+			}
+			go r.flood(t.Context(), &c.sent, func(int64) *discovery.DiscoveryResponse { return change })
+			await(t, "the change is taken", taken.Load)
+			assert.Equal(t, is.loads+1, g.metric("ratelimit_service_config_load_success"))
+		})
+	}
+}
+
+// A stream that ends is no server out of reach: the log tells whether it sent anything.
+func TestTheLogTellsThatAStreamEnded(t *testing.T) {
+	t.Parallel()
+	r, at := script(t)
+	g := managed(t, server.Start(t).Addr(), at)
+	r.next(t)
+	r.send <- nil
+	await(t, "it ended at once", func() bool {
+		return strings.Contains(g.Log(), "the stream of the management server ended before it sent anything")
+	})
+	r.next(t)
+	r.send <- &discovery.DiscoveryResponse{TypeUrl: resource.RateLimitConfigType, VersionInfo: "v", Nonce: "n", Resources: []*anypb.Any{packed(t, yearly("shop", 10, "user"))}}
+	r.send <- nil
+	await(t, "it ended after a response", func() bool {
+		return strings.Contains(g.Log(), "the stream of the management server ended: the configuration stays as it was")
+	})
+	g.awaitReady(true, "with the configuration")
+	assert.NotContains(t, g.Log(), "is not reached")
+}
+
 // While configurations change, each answer is by one of them: no request sees a part of one and a part of the next.
 func TestEachAnswerIsByOneConfiguration(t *testing.T) {
 	t.Parallel()
-	const callers, changes = 8, 40
+	const callers, changes = 8, 10
 	m := manage(t)
 	g := managed(t, server.Start(t).Addr(), m.address)
 	require.Equal(t, "ACK", m.setAnd(yearly("shop", 1_000_000, "a", "b", "c")))
@@ -180,7 +282,7 @@ func TestEachAnswerIsByOneConfiguration(t *testing.T) {
 	}
 	for i := range uint32(changes) {
 		before := asked.Load()
-		if i%10 == 0 {
+		if i%5 == 0 {
 			assert.Contains(t, m.setAnd(yearly("shop", 5, "a", "a", "b", "c")), "is there twice")
 		}
 		assert.Equal(t, "ACK", m.setAnd(yearly("shop", 1_000_001+i, "a", "b", "c")))
@@ -306,19 +408,12 @@ func TestLargeConfigurations(t *testing.T) {
 	assert.Equal(t, "OK 18", g.asks(ask("web", 0, "user=1")))
 }
 
-// The variables that Envoy Gateway sets for its rate limit service, with the certificates that it makes: one authority has signed those of both.
+// What Envoy Gateway starts as its rate limit service starts wherever the program is, and answers by TLS.
 func TestEnvoyGatewayStartsTheGateway(t *testing.T) {
 	t.Parallel()
 	dir, pool := server.Certificate(t)
-	pair, err := tls.LoadX509KeyPair(dir+"/crt", dir+"/key")
-	require.NoError(t, err)
-	m := manage(t, grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert})))
-	g := managed(t, server.Start(t).Addr(), m.address,
-		"RUNTIME_ROOT=/data", "RUNTIME_SUBDIRECTORY=ratelimit", "RUNTIME_IGNOREDOTFILES=true", "RUNTIME_WATCH_ROOT=false", "LOG_LEVEL=info", "USE_STATSD=false",
-		"CONFIG_TYPE=GRPC_XDS_SOTW", "CONFIG_GRPC_XDS_SERVER_USE_TLS=true", "CONFIG_GRPC_XDS_CLIENT_TLS_CERT="+dir+"/crt", "CONFIG_GRPC_XDS_CLIENT_TLS_KEY="+dir+"/key",
-		"CONFIG_GRPC_XDS_SERVER_TLS_CACERT="+dir+"/crt", "FORCE_START_WITHOUT_INITIAL_CONFIG=true",
-		"GRPC_SERVER_USE_TLS=true", "GRPC_SERVER_TLS_CERT="+dir+"/crt", "GRPC_SERVER_TLS_KEY="+dir+"/key", "GRPC_SERVER_TLS_CA_CERT="+dir+"/crt",
-		"REDIS_SOCKET_TYPE=tcp", "USE_PROMETHEUS=true", "PROMETHEUS_MAPPER_YAML=/etc/statsd-exporter/conf.yaml")
+	m := envoyGateway(t, dir, pool)
+	g := start(t, server.Start(t).Addr(), "", byEnvoyGateway(m.address, dir+"/crt", dir+"/key", dir+"/crt")...)
 	response, _ := g.get("/healthcheck", nil)
 	assert.Equal(t, http.StatusOK, response.StatusCode)
 	require.Equal(t, "ACK", m.setAnd(yearly("shop", 10, "user")))

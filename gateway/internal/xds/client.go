@@ -1,5 +1,6 @@
 // Package xds receives the configuration from a management server, by the state-of-the-world protocol of xDS: each response has everything.
-// What the server sent last and was right stays in force while it is away, hangs, or sends what has mistakes.
+// What the server sent last and was right stays in force while it is away, hangs, or sends what has mistakes. One that sends without end costs
+// little: a response a second is taken, the newest.
 package xds
 
 import (
@@ -15,6 +16,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"golang.org/x/time/rate"
 	"google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -23,6 +25,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	grpcstatus "google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"redis-throttle/gateway/internal/config"
@@ -40,6 +43,9 @@ type Client struct {
 	Connected func(bool)
 	// Version tells the server which program asks.
 	Version string
+
+	mistakes *rate.Limiter // of lines about mistakes
+	leftOut  int           // how many mistakes have none yet
 }
 
 const (
@@ -47,8 +53,18 @@ const (
 	silence = 15 * time.Second
 	// pingPatience is how long a ping may stay unanswered. Linux also ends a connection by it on which no byte was acknowledged.
 	pingPatience = 10 * time.Second
-	// refusalPause is how long an answer waits to what was refused a moment ago. A server of go-control-plane sends it again at once.
-	refusalPause = time.Second
+	// pause is how long each answer waits but the first of a stream. Servers that wait for it send the newest then; one of go-control-plane
+	// sends what was refused again at once.
+	pause = time.Second
+	// readRate is how many bytes a second are read from a server that does not wait for answers, and frame what each response counts in addition.
+	// The window of a stream, which is what may wait unread, is a quarter of it: what is read is never old.
+	readRate, frame = 4 * window, 32
+	window          = 64 << 10
+	// connectionWindow has large responses come fast.
+	connectionWindow = 1 << 20
+	// mistakesAtOnce have a line each: somebody tries to mend them. Then there is one in mistakesInterval.
+	mistakesAtOnce   = 5
+	mistakesInterval = 10 * time.Second
 	// longestReason bounds what the server is told of mistakes, in bytes.
 	longestReason = 4096
 )
@@ -59,6 +75,7 @@ var probes = net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval:
 
 // Run receives until ctx ends. A value of again has it ask anew at once.
 func (c *Client) Run(ctx context.Context, again <-chan os.Signal) {
+	c.mistakes = rate.NewLimiter(rate.Every(mistakesInterval), mistakesAtOnce)
 	connect, stream := c.backoff(c.Settings.ConnectRetry), c.backoff(c.Settings.BackoffInitial)
 	for ctx.Err() == nil {
 		attempt, cancel := context.WithCancel(ctx)
@@ -74,20 +91,21 @@ func (c *Client) Run(ctx context.Context, again <-chan os.Signal) {
 			if ctx.Err() != nil {
 				return
 			}
-			wait := connect
+			wait, what := connect, "the management server is not reached"
 			if end.opened {
 				connect.Reset()
-				wait = stream
+				wait, what = stream, "the stream of the management server ended before it sent anything"
 			}
 			if end.answered {
 				stream.Reset()
+				what = "the stream of the management server ended"
 			}
-			pause := min(wait.NextBackOff(), c.Settings.BackoffMax)
-			slog.Warn("the management server is not reached: the configuration stays as it was", "at", c.Settings.ServerURL, "again_in", pause.Round(time.Millisecond), "error", c.explain(end.err))
+			next := min(wait.NextBackOff(), c.Settings.BackoffMax)
+			slog.Warn(what+": the configuration stays as it was", "at", c.Settings.ServerURL, "again_in", next.Round(time.Millisecond), "error", c.explain(end.err))
 			select {
 			case <-ctx.Done():
 			case <-again:
-			case <-time.After(pause):
+			case <-time.After(next):
 			}
 		}
 	}
@@ -111,7 +129,7 @@ type attemptEnd struct {
 
 // receive takes what the server sends until the stream ends. Each stream begins without a version: the versions of a server that was
 // restarted may begin anew, and one that we know would then be taken for another.
-func (c *Client) receive(ctx context.Context) (end attemptEnd) {
+func (c *Client) receive(ctx context.Context) attemptEnd {
 	conn, err := c.dial()
 	if err != nil {
 		return attemptEnd{err: err}
@@ -121,49 +139,89 @@ func (c *Client) receive(ctx context.Context) (end attemptEnd) {
 	if err != nil {
 		return attemptEnd{err: err}
 	}
-	end.opened = true
 	request := &discovery.DiscoveryRequest{TypeUrl: config.ResourceType, Node: c.node()}
-	if end.err = stream.Send(request); end.err != nil {
-		return end
-	}
+	_ = stream.Send(request) // an error ends the stream, and Recv says why
 	c.Connected(true)
 	defer c.Connected(false)
 	slog.Info("connected to the management server", "at", c.Settings.ServerURL, "node", c.Settings.NodeID)
+	in := &inbox{newest: make(chan *discovery.DiscoveryResponse, 1), end: attemptEnd{opened: true}}
+	go in.fill(stream, c.Settings.NodeID)
+	var last *config.Files
+	for response := range in.newest {
+		files, first := config.Resources(response.Resources), last == nil
+		if first || files.Version != last.Version {
+			request.ErrorDetail = c.load(files)
+		}
+		last = &files
+		request.Node, request.ResponseNonce = nil, response.Nonce
+		if request.ErrorDetail == nil {
+			request.VersionInfo = response.VersionInfo
+		}
+		if !first {
+			select {
+			case <-stream.Context().Done():
+			case <-time.After(pause):
+			}
+		}
+		_ = stream.Send(request)
+	}
+	return in.end
+}
+
+// inbox holds the newest response of a stream that was not taken yet.
+type inbox struct {
+	newest chan *discovery.DiscoveryResponse // closed when end is known
+	end    attemptEnd
+}
+
+// fill reads the stream until it ends, no faster than readRate.
+func (in *inbox) fill(stream discovery.AggregatedDiscoveryService_StreamAggregatedResourcesClient, node string) {
+	defer close(in.newest)
 	silent := time.AfterFunc(silence, func() {
-		slog.Warn("the management server has nothing for this node yet: it knows the node by CONFIG_GRPC_XDS_NODE_ID", "node", c.Settings.NodeID)
+		slog.Warn("the management server has nothing for this node yet: it knows the node by CONFIG_GRPC_XDS_NODE_ID", "node", node)
 	})
 	defer silent.Stop()
-	refused := "" // the version of the files that the last answer was about
+	read, told := rate.NewLimiter(readRate, readRate), false
 	for {
 		response, err := stream.Recv()
 		if err != nil {
-			end.err = err
-			return end
+			in.end.err = err
+			return
 		}
 		silent.Stop()
-		end.answered = true
-		if response.TypeUrl != config.ResourceType {
-			slog.Warn("the management server sent what was not asked for", "type", response.TypeUrl)
-			continue
-		}
-		request.Node, request.ResponseNonce = nil, response.Nonce
-		files := config.Resources(response.Resources)
-		if request.ErrorDetail != nil && files.Version == refused {
-			select { // or both would do nothing else
-			case <-ctx.Done():
-			case <-time.After(refusalPause):
+		in.end.answered = true
+		if response.TypeUrl == config.ResourceType {
+			select {
+			case <-in.newest:
+			default:
 			}
-		} else if err := c.Load(files); err != nil {
-			reason := strings.ToValidUTF8(err.Error()[:min(len(err.Error()), longestReason)], "")
-			request.ErrorDetail = &status.Status{Code: int32(codes.InvalidArgument), Message: reason}
-			refused = files.Version
-		} else {
-			request.VersionInfo, request.ErrorDetail = response.VersionInfo, nil
+			in.newest <- response
+		} else if !told {
+			told = true
+			slog.Warn("the management server sent what was not asked for", "type", response.TypeUrl)
 		}
-		if end.err = stream.Send(request); end.err != nil {
-			return end
-		}
+		_ = read.WaitN(stream.Context(), min(proto.Size(response)+frame, readRate)) // once the stream has ended, Recv says so
 	}
+}
+
+// load has the configuration loaded, and returns what is wrong with it, which the log tells too.
+func (c *Client) load(files config.Files) *status.Status {
+	err := c.Load(files)
+	if err == nil {
+		return nil
+	}
+	if c.mistakes.Allow() {
+		attrs := []any{"error", err}
+		if c.leftOut > 0 {
+			attrs = append(attrs, "left_out", c.leftOut)
+		}
+		slog.Error("the configuration stays as it was", attrs...)
+		c.leftOut = 0
+	} else {
+		c.leftOut++
+	}
+	reason := strings.ToValidUTF8(err.Error()[:min(len(err.Error()), longestReason)], "")
+	return &status.Status{Code: int32(codes.InvalidArgument), Message: reason}
 }
 
 // explain names the setting that keeps a response out.
@@ -192,6 +250,8 @@ func (c *Client) dial() (*grpc.ClientConn, error) {
 	return grpc.NewClient(c.Settings.ServerURL,
 		grpc.WithTransportCredentials(secure),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(c.Settings.MaxMessageBytes)),
+		grpc.WithStaticStreamWindowSize(window),
+		grpc.WithStaticConnWindowSize(connectionWindow),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: c.Settings.ServerKeepalive, Timeout: pingPatience}),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			if path, ok := strings.CutPrefix(address, "unix:///"); ok {
