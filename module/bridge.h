@@ -59,6 +59,7 @@ typedef struct {
   int32_t lines;       // it wants to know who waits in line
   int32_t onSortedSet;
   int32_t seesExpiry; // it wants to know when its key expires
+  int32_t onlyNames;  // its key is a name to it, and is not opened
   int32_t runsOverMaxmemory; // it writes, and the server does not refuse it when memory is full
   // The index of the first argument that names a member, as most calls have it; 0 when none does. With several keys it counts back from the
   // end: -1 is the last.

@@ -146,7 +146,7 @@ __attribute__((noinline)) static int runMany(int index, const throttleTraits *tr
 
 __attribute__((noinline)) static int runOther(int index, const throttleTraits *traits, RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
   throttleSingle single;
-  throttleCall *call = throttleBeginSingle(&single, index, traits->keys == KEYS_ONE, argv + 1);
+  throttleCall *call = throttleBeginSingle(&single, index, traits->keys == KEYS_ONE && !traits->onlyNames, argv + 1);
   return run(traits, 0, call, ctx, argv, argc, MAX_ARGS);
 }
 

@@ -35,7 +35,7 @@ type Command struct {
 
 	OnSortedSet bool // gets to see Call.Members
 	SeesExpiry  bool // gets to see Key.ExpireAtMs
-	OnlyNames   bool // writes nothing to its key, though it is no reader: the key is opened as by one, so it stays as it is
+	OnlyNames   bool // neither reads nor writes its key, which is a name to it
 	// NamesAt is the index of the argument that is the first name of a member, in the usual order; 0 without. With several keys it counts
 	// back from the end: -1 is the last.
 	NamesAt    int
