@@ -39,6 +39,11 @@ public final class AsyncLimiter {
     return decide(Call.peek(key, limits));
   }
 
+  /** As {@link Limiter#inspect}. */
+  public CompletionStage<Inspection> inspect(String key) {
+    return limiter.inspectAsync(key);
+  }
+
   /** As {@link Limiter#waitFor(String, Limit...)}: it completes when the units were taken. Cancelling its future gives up the wait. */
   public CompletionStage<Result.Allowed> waitFor(String key, Limit... limits) {
     return take(Call.waitFor(key, limits));

@@ -53,6 +53,11 @@ final class Engine {
     return draft.done();
   }
 
+  /** Tells what a key holds at an instant, where so many callers wait. */
+  Inspection inspect(String key, long now, long waiting) {
+    return HeldInspection.of(keys.get(key), now, waiting);
+  }
+
   private State.Draft reset(Call call, long now) {
     Held held = keys.remove(call.key());
     State.Draft draft = State.of(call.key());

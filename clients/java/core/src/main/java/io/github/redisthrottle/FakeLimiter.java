@@ -34,7 +34,7 @@ import org.jspecify.annotations.Nullable;
  * gives each test one as a parameter. Callers that wait are let in by {@link #advance}, in order of arrival and of priority; groups do not take
  * turns. Timers of the tested code, such as those that renew leases, go by the clock of the machine. It is safe for use by several threads.
  */
-public final class FakeLimiter implements Decider {
+public final class FakeLimiter implements Decider, Inspector {
   private static final int MOST_ASKED = 10_000;
   private static final Instant MIDNIGHT = Instant.parse("2000-01-01T00:00:00Z");
   private static final Instant LAST = Instant.parse("2261-12-31T00:00:00Z");
@@ -311,22 +311,46 @@ public final class FakeLimiter implements Decider {
     return future;
   }
 
+  /** Tells what a key holds, as a server does. It is no call: {@link #asked} has calls alone. */
+  @Override
+  public CompletionStage<Inspection> inspect(String key) {
+    CompletableFuture<Inspection> future = new CompletableFuture<>();
+    Key.text(key, "key");
+    told.locked(
+        () -> {
+          meet(future, () -> tell(key, future), () -> {});
+          return null;
+        });
+    return future;
+  }
+
+  private void tell(String key, CompletableFuture<Inspection> future) {
+    long waiting = line.stream().filter(one -> one.call.key().equals(key) && one.at < 0).count();
+    Inspection inspection = engine.inspect(key, now, waiting);
+    told.add(() -> future.complete(inspection));
+  }
+
   private static OutageException lost() {
     return new OutageException("the connection was lost before the reply came", null);
   }
 
   private void answer(Call call, CompletableFuture<Result> future) {
+    meet(future, () -> run(call, future), () -> run(call, new CompletableFuture<>()));
+  }
+
+  /** Answers what is asked, unless there is a fault. {@code unheard} answers it to nobody. */
+  private void meet(CompletableFuture<?> future, Runnable answer, Runnable unheard) {
     Fault kind = faulty > 0 ? fault : Fault.NONE;
     ThrottleException with = error;
     faulty -= kind == Fault.NONE ? 0 : 1;
     switch (kind) {
       case FAIL -> told.add(() -> future.completeExceptionally(with));
-      case HANG -> hung.add(() -> run(call, future));
+      case HANG -> hung.add(answer);
       case LOSE -> {
-        run(call, new CompletableFuture<>());
+        unheard.run();
         told.add(() -> future.completeExceptionally(with));
       }
-      case NONE -> run(call, future);
+      case NONE -> answer.run();
     }
   }
 

@@ -34,6 +34,11 @@ final class Held {
     return (isLimits() || isLeases()) && expiresMs >= Math.floorDiv(now, MS);
   }
 
+  /** Returns when it expires, in ms. */
+  long expiresMs() {
+    return expiresMs;
+  }
+
   boolean isLimits() {
     return !kept.isEmpty() || bannedUntil > 0;
   }

@@ -26,6 +26,11 @@ record Kept(String id, long periodNs, Usage.@Nullable Stored stored, boolean nam
     return isRate(id);
   }
 
+  /** Tells whether the server stores it, if it is alone, as a number, which has no period. */
+  boolean isNumber() {
+    return isRate() && stored != null && stored.more() == 0;
+  }
+
   Kept withoutUsage() {
     return new Kept(id, periodNs, null, named);
   }

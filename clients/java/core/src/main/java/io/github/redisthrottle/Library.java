@@ -15,7 +15,7 @@ import java.util.regex.Pattern;
 
 /** The commands as a library of functions, which the package carries, and as a script. */
 final class Library {
-  private static final Set<String> READING = Set.of("cl_peek", "cl_leases");
+  private static final Set<String> READING = Set.of("cl_peek", "cl_leases", "cl_inspect");
   private static final String TEXT = read();
 
   /** The library without its first line. */

@@ -4,8 +4,10 @@ import io.github.redisthrottle.connection.Connection;
 import java.time.Duration;
 import java.util.Objects;
 import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ScheduledExecutorService;
+import org.jspecify.annotations.Nullable;
 
 /**
  * The verbs over a client of Redis or Valkey, or over any other {@link Decider}. It is safe for use by several threads.
@@ -25,12 +27,14 @@ import java.util.concurrent.ScheduledExecutorService;
  */
 public final class Limiter implements Decider, AutoCloseable {
   private final Decider decider;
+  private final @Nullable Inspector inspector; // null over what keeps no keys
   private final Background background;
   private final Later later;
   private final Renewals renewals;
 
-  private Limiter(Decider decider, Background background) {
+  private Limiter(Decider decider, @Nullable Inspector inspector, Background background) {
     this.decider = Objects.requireNonNull(decider, "decider");
+    this.inspector = inspector;
     this.background = background;
     this.later = new Later(decider, background.scheduler());
     this.renewals = new Renewals(background.scheduler());
@@ -38,17 +42,22 @@ public final class Limiter implements Decider, AutoCloseable {
 
   /** Returns a limiter on a client, with a {@link Guard}. Closing it closes the connection. */
   public static Limiter over(Connection connection) {
-    return over(Guard.of(Remote.over(connection), Guard.Policy.FAIL));
+    Remote remote = Remote.over(connection);
+    return new Limiter(Guard.of(remote, Guard.Policy.FAIL), remote, Background.own());
   }
 
   /** Returns a limiter over a decider. Closing it closes the decider, if it can be closed. */
   public static Limiter over(Decider decider) {
-    return new Limiter(decider, Background.own());
+    return new Limiter(decider, inspectorOf(decider), Background.own());
   }
 
   /** As {@link #over(Decider)}, which renews leases in the threads of an executor of yours. By default one daemon thread does. */
   public static Limiter over(Decider decider, ScheduledExecutorService yours) {
-    return new Limiter(decider, Background.of(yours));
+    return new Limiter(decider, inspectorOf(decider), Background.of(yours));
+  }
+
+  private static @Nullable Inspector inspectorOf(Decider decider) {
+    return decider instanceof Limiter limiter ? limiter.inspector : decider instanceof Inspector inspector ? inspector : null;
   }
 
   /** Returns the verbs without blocking. */
@@ -94,6 +103,17 @@ public final class Limiter implements Decider, AutoCloseable {
   /** Tells what {@link #limit} would answer, and charges nothing (CL.PEEK). */
   public Result peek(String key, Limit... limits) {
     return ask(Call.peek(key, limits));
+  }
+
+  /**
+   * Tells what a key holds and until when, to somebody who does not know its limits: the first question when a customer calls (CL.INSPECT).
+   * It writes nothing, and no guard stands in front of it. {@link #peek}, which takes the limits, tells what is left.
+   *
+   * @throws MistakeException if the key is of another kind, and of a limiter that is over neither a connection, a {@link Remote} nor a {@link
+   *     FakeLimiter}: what stands in front of them keeps no keys
+   */
+  public Inspection inspect(String key) {
+    return Stages.await(() -> inspectAsync(key));
   }
 
   /**
@@ -194,6 +214,14 @@ public final class Limiter implements Decider, AutoCloseable {
     later.close();
     background.close();
     Stages.close(decider);
+  }
+
+  CompletionStage<Inspection> inspectAsync(String key) {
+    if (inspector == null) {
+      String text = "inspect needs a limiter over a connection or a Remote: what stands in front of one keeps no keys";
+      return CompletableFuture.failedFuture(new MistakeException(text, null));
+    }
+    return inspector.inspect(key);
   }
 
   Later later() {

@@ -3,6 +3,7 @@ package io.github.redisthrottle;
 import io.github.redisthrottle.connection.Connection;
 import io.github.redisthrottle.connection.ErrorReply;
 import java.time.Duration;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 
@@ -10,7 +11,9 @@ import java.util.concurrent.CompletionStage;
  * Sends calls to Redis or Valkey over a client. It decides nothing itself. A server without the module is called by functions of the library
  * that the package carries, or by scripts; calls that wait need the module, or {@link #poll}. The log has one line that says so.
  */
-public final class Remote implements Decider, AutoCloseable {
+public final class Remote implements Decider, Inspector, AutoCloseable {
+  private static final String INSPECT = "CL.INSPECT";
+
   private final Connection connection;
   private final Doors doors;
   private final long patienceMs;
@@ -69,6 +72,11 @@ public final class Remote implements Decider, AutoCloseable {
     return Stages.chain(decide(call.atOnce()), result -> result.limited() ? waits(call) : CompletableFuture.completedFuture(result));
   }
 
+  @Override
+  public CompletionStage<Inspection> inspect(String key) {
+    return Stages.map(doors.send(List.of(INSPECT, Key.text(key, "key")), key), reply -> InspectionReply.read(told(INSPECT, reply)));
+  }
+
   private CompletionStage<Result> waits(Call call) {
     if (doors.isWithoutModule(call.key())) {
       return Polling.of(this, call, pollNs);
@@ -105,10 +113,14 @@ public final class Remote implements Decider, AutoCloseable {
   }
 
   private static Result read(Call call, Object reply) {
+    return Replies.result(call, told(call.command(), reply));
+  }
+
+  private static Object told(String command, Object reply) {
     if (reply instanceof ErrorReply error) {
-      throw Errors.of(call.command(), error);
+      throw Errors.of(command, error);
     }
-    return Replies.result(call, reply);
+    return reply;
   }
 
   @Override

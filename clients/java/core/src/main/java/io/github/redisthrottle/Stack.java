@@ -37,7 +37,7 @@ final class Stack {
         continue;
       }
       // The number alone has no period; what was reserved or forced has one.
-      boolean number = lone && one.stored() != null && one.stored().more() == 0;
+      boolean number = lone && one.isNumber();
       String id = number ? Kept.UNKNOWN : one.id();
       others.add(new Kept(id, number ? 0 : one.periodNs(), one.stored(), false));
     }

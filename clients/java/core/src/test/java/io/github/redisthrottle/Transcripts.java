@@ -1,12 +1,16 @@
 package io.github.redisthrottle;
 
 import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Deque;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
+import java.util.Optional;
+import java.util.OptionalLong;
 import java.util.function.UnaryOperator;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -157,6 +161,35 @@ final class Transcripts {
     reply.put("key", none ? 0 : state.keyIndex() + 1L);
     reply.put("lease_ms", state.lastsMs());
     return reply;
+  }
+
+  /** Returns what a key holds, as the server replies it. */
+  static Map<String, String> inspection(Inspection told) {
+    List<String> limits = told.limits().stream().map(Transcripts::limit).toList();
+    return Map.of(
+        "kind", told.kind().name().toLowerCase(Locale.ROOT),
+        "now_ms", String.valueOf(told.now().toEpochMilli()),
+        "expires_at_ms", ms(told.expiresAt(), told.kind() == Inspection.Kind.NONE ? 0 : -1),
+        "banned_until_ms", ms(told.bannedUntil(), 0),
+        "held", String.valueOf(told.held()),
+        "lapses_at_ms", ms(told.lapsesAt(), 0),
+        "waiting", String.valueOf(told.waiting()),
+        "limits", "[" + String.join(" ", limits) + "]");
+  }
+
+  private static String limit(HeldLimit one) {
+    long unknown = one.used().equals(OptionalLong.of(0)) ? 0 : -1;
+    return "kind=" + one.kind()
+        + " period_ms=" + one.period().map(Duration::toMillis).orElse(-1L)
+        + " used=" + one.used().orElse(-1)
+        + " entries=" + one.entries()
+        + " next_at_ms=" + ms(one.nextAt(), unknown)
+        + " reset_at_ms=" + ms(one.resetAt(), unknown)
+        + " queue_ms=" + one.queue().toMillis();
+  }
+
+  private static String ms(Optional<Instant> at, long otherwise) {
+    return String.valueOf(at.map(Instant::toEpochMilli).orElse(otherwise));
   }
 
   /** Returns each of a result, as the server replies it. */

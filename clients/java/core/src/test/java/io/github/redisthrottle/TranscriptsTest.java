@@ -10,6 +10,7 @@ import java.time.Instant;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Deque;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -25,10 +26,12 @@ import org.junit.jupiter.api.TestFactory;
 class TranscriptsTest {
   /** Values in keys, lines of callers, redis-cell's command and the words of errors are the server's alone. */
   private static final List<String> FILES =
-      List.of("rate", "window", "calendar", "limits", "kept", "refund", "bans", "shadows", "keys", "slots", "settling", "leases", "zero", "denials");
+      List.of("rate", "window", "calendar", "limits", "kept", "refund", "bans", "shadows", "keys", "slots", "settling", "leases", "zero", "denials", "inspect");
 
   /** The zones of Java have laws of their own version. */
   private static final List<String> OTHERWISE = List.of("Clocks are those of the laws of 2026.");
+
+  private static final Pattern FIELD = Pattern.compile("(\\w+)=(\\[.*\\]|\\S+)");
 
   private static final AtomicInteger HERE = new AtomicInteger();
 
@@ -71,14 +74,29 @@ class TranscriptsTest {
           continue;
         }
         try {
-          Call call = Transcripts.call(new ArrayDeque<>(Arrays.asList(line.substring(2).split("\\s+"))));
-          compare(call, engine.decide(call, now), expected, line);
+          Deque<String> words = new ArrayDeque<>(Arrays.asList(line.substring(2).split("\\s+")));
+          if (words.peek().equals("CL.INSPECT")) {
+            compare(engine.inspect(words.getLast(), now, 0), expected, line);
+          } else {
+            Call call = Transcripts.call(words);
+            compare(call, engine.decide(call, now), expected, line);
+          }
         } catch (Transcripts.NotHere e) {
           return;
         }
         HERE.incrementAndGet();
       } else if (!line.startsWith("= ")) {
         return;
+      }
+    }
+  }
+
+  private static void compare(Inspection told, String expected, String line) {
+    Map<String, String> fields = Transcripts.inspection(told);
+    Matcher field = FIELD.matcher(expected);
+    while (field.find()) {
+      if (!field.group(1).equals("bytes")) { // this process keeps none
+        assertEquals(field.group(2), fields.get(field.group(1)), line + ": " + field.group(1));
       }
     }
   }
@@ -100,7 +118,7 @@ class TranscriptsTest {
       String told = expected.replaceAll("\\[0 (\\S+) (\\S+) \\S+ ", "[0 $1 $2 -1 ");
       assertEquals(told, (numbers + " " + Transcripts.each(result)).strip(), line);
     } else {
-      Matcher field = Pattern.compile("(\\w+)=(\\[.*\\]|\\S+)").matcher(expected);
+      Matcher field = FIELD.matcher(expected);
       while (field.find()) {
         String name = field.group(1);
         assertEquals(field.group(2), name.equals("each") ? "[" + Transcripts.each(result) + "]" : String.valueOf(reply.get(name)), line + ": " + name);
