@@ -4,6 +4,7 @@ import io.github.redisthrottle.MistakeException;
 import io.github.redisthrottle.OutageException;
 import io.github.redisthrottle.OverloadException;
 import io.github.redisthrottle.ThrottleException;
+import io.github.redisthrottle.connection.Certificates;
 import java.io.IOException;
 import java.net.ConnectException;
 import java.net.SocketTimeoutException;
@@ -36,6 +37,9 @@ final class JedisErrors {
       boolean later = String.valueOf(error.getMessage()).matches("(?s)LOADING .*|.*max number of clients.*");
       return later ? new OutageException(text, error, false) : new MistakeException(text, error);
     }
+    if (Certificates.refused(error) != null) {
+      return new MistakeException(text, error);
+    }
     if (isOutage(error)) {
       boolean unsent = find(error, ConnectException.class) != null || find(error, UnknownHostException.class) != null;
       return new OutageException(text, error, !unsent);
@@ -53,14 +57,19 @@ final class JedisErrors {
   /** Returns why there is no reply. Jedis says only that it has no connection. */
   private static String reason(RuntimeException error) {
     if (find(error, UnknownHostException.class) != null) {
-      return "the name was not found";
+      return "the name is not known";
     }
     if (isTimeout(error)) {
       return "no reply in time";
     }
+    String untrusted = Certificates.refused(error);
+    if (untrusted != null) {
+      return untrusted;
+    }
     IOException cause = find(error, SSLException.class);
     cause = cause == null ? find(error, ConnectException.class) : cause;
-    return cause == null ? String.valueOf(error.getMessage()) : String.valueOf(cause.getMessage());
+    String text = cause == null ? String.valueOf(error.getMessage()) : String.valueOf(cause.getMessage());
+    return text.startsWith("Unexpected end of stream") ? "the connection was closed" : text;
   }
 
   private static <T extends Throwable> @Nullable T find(Throwable error, Class<T> kind) {

@@ -56,6 +56,9 @@ final class Wire {
 
   private static ErrorReply reply(Taken taken, JedisDataException error) {
     ErrorReply reply = new ErrorReply(String.valueOf(error.getMessage()));
+    if (reply.code().equals("NOAUTH")) { // about the connection, not the call: without a password Jedis begins with no handshake
+      throw error;
+    }
     if (reply.isNoMaster()) { // the next connection may lead to another server
       taken.connection().setBroken();
       taken.failed();

@@ -160,7 +160,7 @@ final class Flight {
     } else if (isAlive) {
       fail(new OverloadException(name + ": no connection within " + timeout() + ": this process is too busy to connect", null, false));
     } else {
-      fail(new OutageException(name + ": no connection within " + timeout(), null, false));
+      fail(new OutageException(name + ": no answer within " + timeout() + ": no connection", null, false));
     }
   }
 

@@ -4,6 +4,7 @@ import io.github.redisthrottle.MistakeException;
 import io.github.redisthrottle.OutageException;
 import io.github.redisthrottle.OverloadException;
 import io.github.redisthrottle.ThrottleException;
+import io.github.redisthrottle.connection.Certificates;
 import io.github.redisthrottle.connection.ErrorReply;
 import io.lettuce.core.RedisCommandExecutionException;
 import io.lettuce.core.RedisURI;
@@ -53,6 +54,10 @@ final class LettuceErrors {
     if (text.contains("queue size exceeded")) {
       return new OverloadException(text, cause);
     }
+    String untrusted = Certificates.refused(cause);
+    if (untrusted != null) {
+      return new MistakeException(command + ": " + server + ": " + untrusted, cause);
+    }
     String refused = cause instanceof RedisCommandExecutionException ? null : refused(cause); // of the handshake, such as NOAUTH or LOADING
     if (refused == null) {
       return new OutageException(text, cause, !text(cause).startsWith("Unable to connect"));
@@ -79,10 +84,12 @@ final class LettuceErrors {
 
   private static String root(Throwable error) {
     Throwable at = error;
+    boolean isName = at instanceof UnknownHostException; // behind it Netty has the answer of the name server
     while (at.getCause() != null) {
       at = at.getCause();
+      isName |= at instanceof UnknownHostException;
     }
-    return at instanceof UnknownHostException ? "the name was not found" : text(at);
+    return !isName ? text(at) : at instanceof UnknownHostException ? "the name is not known" : "the name is not known: " + text(at);
   }
 
   private static String text(Throwable error) {

@@ -14,26 +14,40 @@ import javax.net.ssl.TrustManagerFactory;
 
 /** A key of a server, and its certificate, which nobody has signed but itself. */
 public final class Tls implements AutoCloseable {
+  private static final String HERE = "DNS:localhost,IP:127.0.0.1";
+
   private final Path folder;
 
   /** Makes one of a server on this machine. */
   public Tls() {
-    this("DNS:localhost,IP:127.0.0.1");
+    this(HERE);
   }
 
   /** Makes one of a server with these names. */
   public Tls(String names) {
+    this(names, "cert.pem");
+  }
+
+  private Tls(String names, String certificate) {
     try {
       folder = Files.createTempDirectory("throttle-tls-");
-      Process openssl =
-          new ProcessBuilder(
-                  ("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=throttle"
-                          + " -addext subjectAltName="
-                          + names)
-                      .split(" ", -1))
-              .directory(folder.toFile())
-              .redirectErrorStream(true)
-              .start();
+    } catch (IOException e) {
+      throw new IllegalStateException(e);
+    }
+    openssl("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key.pem -out " + certificate + " -days 2 -subj /CN=throttle -addext subjectAltName=" + names);
+  }
+
+  /** Makes one of a server on this machine that has expired. Java takes a certificate that it is told to trust for as long as it is told. */
+  public static Tls expired() {
+    Tls tls = new Tls(HERE, "authority.pem");
+    tls.openssl("req -new -key key.pem -out request.pem -subj /CN=localhost -addext subjectAltName=" + HERE);
+    tls.openssl("x509 -req -in request.pem -CA authority.pem -CAkey key.pem -CAcreateserial -days -1 -copy_extensions copy -out cert.pem");
+    return tls;
+  }
+
+  private void openssl(String words) {
+    try {
+      Process openssl = new ProcessBuilder(("openssl " + words).split(" ", -1)).directory(folder.toFile()).redirectErrorStream(true).start();
       String said = new String(openssl.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
       if (openssl.waitFor() != 0) {
         throw new IllegalStateException(said);
@@ -46,6 +60,11 @@ public final class Tls implements AutoCloseable {
   /** Returns the certificate's file. */
   public Path certificate() {
     return folder.resolve("cert.pem");
+  }
+
+  /** Returns the file of the certificate that has signed this one, if another one has. */
+  public Path authority() {
+    return folder.resolve("authority.pem");
   }
 
   private Path key() {
@@ -95,7 +114,7 @@ public final class Tls implements AutoCloseable {
 
   @Override
   public void close() {
-    for (String name : List.of("key.pem", "cert.pem", "both.pem", "")) {
+    for (String name : List.of("key.pem", "cert.pem", "both.pem", "authority.pem", "authority.srl", "request.pem", "")) {
       var unused = folder.resolve(name).toFile().delete();
     }
   }
