@@ -71,6 +71,16 @@ func TestARequestBringsItsOwnLimit(t *testing.T) {
 	assert.Contains(t, g.asks(request), "InvalidArgument")
 	own.RequestsPerUnit, own.Unit = 0, types.RateLimitUnit_DAY
 	assert.Equal(t, "OVER 0! -", g.asks(request))
+
+	twice := ask("shop", 0, "user=2", "user=2")
+	for i, want := range []string{"OK 2 4", "OK 0 0", "OVER 0! 0!"} { // 3 and 5 a day, then 3 a day twice
+		twice.Descriptors[0].Limit = &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 3, Unit: types.RateLimitUnit_DAY}
+		twice.Descriptors[1].Limit = &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 5, Unit: types.RateLimitUnit_DAY}
+		if i > 0 {
+			twice.Descriptors[1].Limit.RequestsPerUnit = 3
+		}
+		assert.Equal(t, want, g.asks(twice))
+	}
 }
 
 // A request that never passes is told no time after which it would: neither 0, which invites it to come again at once, nor any other.

@@ -140,7 +140,10 @@ func (rule *Rule) Closes() bool {
 }
 
 // String names the rule: as the file does, or by the keys that lead to it.
-func (rule *Rule) String() string { return cmp.Or(rule.Name, rule.path) }
+func (rule *Rule) String() string { return cmp.Or(rule.Name, rule.path, OfRequest) }
+
+// OfRequest names the rule of a limit that no file has.
+const OfRequest = "the limit that the request brings"
 
 // Words are the limits as the file or a field of the hash has them, without the names that the rule has given them.
 func (rule *Rule) Words() string {

@@ -54,6 +54,11 @@ func AsksFor(d *config.Domain, request *rls.RateLimitRequest) ([]Ask, error) {
 		if asks[i].Match, err = d.Override(entries, own.GetRequestsPerUnit(), unit, units); err != nil {
 			return nil, fmt.Errorf("the limit in the request: %w", err)
 		}
+		for j := range asks[:i] { // a key has one rule, so that the units of both are taken together
+			if asks[j].Rule != nil && asks[j].Key == asks[i].Key {
+				asks[i].Rule = asks[j].Rule
+			}
+		}
 	}
 	return asks, nil
 }
@@ -93,8 +98,8 @@ type Status struct {
 	Over, Shadow bool
 	// Rehearsed says that a limit with SHADOW beside others would have denied what these let through.
 	Rehearsed bool
-	// Charged says that its units were taken.
-	Charged bool
+	// Charged says that its units were taken, and Banned that its key is banned.
+	Charged, Banned bool
 	// Known is false when no limit was asked: the numbers below are then 0.
 	Known bool
 	// Limit is the index in Rule.Limits of the limit that the numbers describe: the one that denies the longest, otherwise the one with the
@@ -138,8 +143,8 @@ type Decider struct {
 	InForce func(ctx context.Context, rule *config.Rule, key string) *config.Rule
 }
 
-// Decides returns the index of the descriptor whose rule decided: the one that denies, for the longest time, otherwise the one with the fewest
-// units left. It is -1 where no descriptor has a rule.
+// Decides returns the index of the descriptor whose rule decided: one whose key is banned, then the one that denies, for the longest time, otherwise
+// the one with the fewest units left. It is -1 where no descriptor has a rule.
 func (v *Verdict) Decides(asks []Ask) int {
 	best := -1
 	for i := range asks {
@@ -154,6 +159,8 @@ func (v *Verdict) Decides(asks []Ask) int {
 func (v *Verdict) before(asks []Ask, i, j int) bool {
 	a, b := &v.Statuses[i], &v.Statuses[j]
 	switch {
+	case a.Banned != b.Banned:
+		return a.Banned
 	case a.Shadow != b.Shadow:
 		return b.Shadow
 	case a.Over != b.Over:
@@ -473,7 +480,7 @@ func (r *request) spread(group []part, result ratelimit.Result, look bool) {
 		p.charged = !result.Limited && !look && p.hits > 0 && result.By != "local" // what this process granted is no unit of Redis
 		s := p.status(look)
 		if result.Banned && result.KeyIndex == i {
-			s.Over, s.Shadow, s.Remaining, s.RetryAfter = true, false, 0, result.RetryAfter
+			s.Over, s.Banned, s.Shadow, s.Remaining, s.RetryAfter = true, true, false, 0, result.RetryAfter
 			r.banned = true
 		}
 		r.note(p, s)

@@ -353,7 +353,7 @@ func (x *explaining) rule(file, inForce *config.Rule, value string) *Rule {
 		Quota: inForce.Quota || x.Quota, Replaces: inForce.Replaces, Batch: inForce.Batch, Ban: inForce.BanWords(),
 	}
 	if r.Path == "" {
-		r.Path = "the limit that the request brings"
+		r.Path = config.OfRequest
 	}
 	if r.Limits == nil {
 		r.Limits = []string{}

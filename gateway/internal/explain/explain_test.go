@@ -377,3 +377,30 @@ func TestATokenIsComparedWhole(t *testing.T) {
 	assert.False(t, none.Is(""))
 	assert.False(t, none.IsSet())
 }
+
+// A ban is the cause, however long another limit of the request denies.
+func TestABanIsNamedBeforeLongerDenials(t *testing.T) {
+	t.Parallel()
+	e := explainer(t, files)
+	q := web("POST", "/login", "203.0.113.7", map[string]Values{"X-Api-Key": {"gold2"}})
+	gold := ratelimit.Key{Name: "{web|key=gold2}", Limits: e.Config().Domains["web"].Match([]config.Entry{{Key: "key", Value: "gold2"}}).Rule.Limits}
+	_, err := e.Redis.Decide(t.Context(), ratelimit.Call{Keys: []ratelimit.Key{gold}, Cost: 5})
+	require.NoError(t, err)
+	_, err = e.Redis.Decide(t.Context(), ratelimit.Call{Verb: ratelimit.VerbBan, Keys: []ratelimit.Key{{Name: "{web|login=login}|address=203.0.113.7"}}, Ban: time.Minute})
+	require.NoError(t, err)
+	x := e.of(t, q)
+	assert.Contains(t, x.Because, "web.login.address: its key is banned, for ")
+	assert.Equal(t, 0, *x.Decided)
+}
+
+// Two limits that a request brings are two, also for the same entries, and have a name.
+func TestLimitsOfTheRequestAreNamed(t *testing.T) {
+	t.Parallel()
+	e := explainer(t, files)
+	of := func(n int) string {
+		return fmt.Sprintf(`{"entries": [{"key": "a", "value": "b"}], "limit": {"requests_per_unit": %d, "unit": "HOUR"}}`, n)
+	}
+	x := e.of(t, Request{RateLimit: []byte(`{"domain": "web", "descriptors": [` + of(0) + "," + of(5) + `]}`)})
+	assert.Contains(t, x.Because, "the limit that the request brings never lets 1 unit pass")
+	assert.NotEqual(t, x.Descriptors[0].Key, x.Descriptors[1].Key)
+}
