@@ -61,7 +61,7 @@ func TestExplainAsksEveryRedis(t *testing.T) {
 			for range 2 { // it charges nothing
 				text, err := explain(t, c.redis, basic, env, "--descriptors", "-")
 				require.NoError(t, err, text)
-				assert.Contains(t, text, "allowed: shop.user has the least left: 8 units\n")
+				assert.Contains(t, text, "allowed: shop.user has the least left after it: 5 units\n")
 				assert.Contains(t, text, "\n  key    "+name+"{shop|user=1}\n")
 				assert.Contains(t, text, "\n  left   8 of 10, FIXED 10/1y: full in ")
 			}
@@ -90,7 +90,7 @@ func TestExplainOfThePage(t *testing.T) {
 	require.NoError(t, err, string(printed))
 	var answer struct{ Outcome, Because string }
 	require.NoError(t, json.Unmarshal(printed, &answer), string(printed))
-	assert.Equal(t, "allowed: web.login.remote_address has the least left: 50 units", answer.Outcome+": "+answer.Because)
+	assert.Equal(t, "allowed: web.login.remote_address has the least left after it: 45 units", answer.Outcome+": "+answer.Because)
 
 	_, lines := g.getFrom("debug", "/rlconfig", nil)
 	assert.Equal(t, block(t, "text", "quota_mode: false"), lines)
@@ -116,7 +116,7 @@ func TestTheConsoleExplains(t *testing.T) {
 		return string(text)
 	}
 	assert.Contains(t, ask(`{"request": "POST /login", "from": "203.0.113.7", "headers": "X-A: b\r\nX-C: d\n"}`),
-		`{"text":"allowed: web.login.remote_address has the least left: 50 units\n`)
+		`{"text":"allowed: web.login.remote_address has the least left after it: 45 units\n`)
 	assert.Contains(t, ask(`{"request": "POST login"}`), "target: login: expected a path")
 	assert.Contains(t, ask(`{"request": "GET /", "headers": "X-A"}`), "header field X-A: expected NAME: VALUE")
 }

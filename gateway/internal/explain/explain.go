@@ -31,6 +31,8 @@ type Explainer struct {
 	// Redis is asked what is left; nil if it is not known. Cluster says whether it is one.
 	Redis   ratelimit.Decider
 	Cluster bool
+	// HasToken says whether EXPLAIN_TOKEN is set, whose descriptors the gateway sets aside.
+	HasToken bool
 	// Policies are those in force, and why they could not be read; nil if there are none.
 	Policies func(ctx context.Context) (*policies.Rules, error)
 }
@@ -249,6 +251,12 @@ func (x *explaining) message(c *config.Config, of Request) error {
 		if m.Descriptors[i].GetLimit() == nil {
 			trace = x.domain.Trace(entries)
 		}
+		if x.HasToken && BringsToken(m.Descriptors[i]) {
+			d.Entries[0].Value, d.Because = "", "set aside: it brings the token of EXPLAIN_TOKEN"
+			x.whole.Descriptors = append(x.whole.Descriptors, d)
+			x.asks, x.at = append(x.asks, decide.Ask{Refund: true}), append(x.at, len(x.whole.Descriptors)-1)
+			continue
+		}
 		x.add(d, trace, entries, ask)
 	}
 	return nil
@@ -295,7 +303,8 @@ func (x *explaining) add(d Descriptor, trace config.Trace, entries []config.Entr
 // decide decides the request as the gateway does, except that limits are only looked at.
 func (x *explaining) decide(ctx context.Context) {
 	x.readPolicies(ctx)
-	look := &looking{redis: x.Redis, cluster: x.Cluster, seen: map[string]ratelimit.Result{}}
+	look := &looking{redis: x.Redis, cluster: x.Cluster, compat: x.domain.Compat, seen: map[string]ratelimit.Result{}}
+	look.expects(x.Prefix, x.asks)
 	decider := decide.Decider{Redis: look, Prefix: x.Prefix, Shadow: x.Shadow, Quota: x.Quota, Lost: func(int64, error) {}}
 	if x.rules != nil {
 		decider.InForce = func(_ context.Context, rule *config.Rule, key string) *config.Rule {
@@ -445,7 +454,7 @@ func (x *explaining) conclude(verdict decide.Verdict, err error) {
 	case s.Over:
 		whole.Outcome, whole.Because = Allowed, fmt.Sprintf("%s is over, and another quota is not", rule)
 	default:
-		whole.Outcome, whole.Because = Allowed, fmt.Sprintf("%s has the least left: %s", rule, counted(int(s.Remaining), "unit", "units"))
+		whole.Outcome, whole.Because = Allowed, fmt.Sprintf("%s has the least left after it: %s", rule, counted(int(s.Remaining), "unit", "units"))
 	}
 }
 

@@ -153,7 +153,7 @@ func TestWhatIsLeftIsShown(t *testing.T) {
 	q := web("POST", "/login", "203.0.113.7", map[string]Values{"X-Api-Key": {"gold2"}})
 	x := e.of(t, q)
 	assert.Equal(t, x, e.of(t, q), "nothing was charged")
-	assert.Equal(t, "allowed: gold has the least left: 5 units", x.Outcome+": "+x.Because)
+	assert.Equal(t, "allowed: gold has the least left after it: 0 units", x.Outcome+": "+x.Because)
 	login := x.Descriptors[0]
 	assert.Equal(t, "{web|login=login}|address=203.0.113.7", login.Key)
 	assert.Equal(t, []Left{
@@ -403,4 +403,57 @@ func TestLimitsOfTheRequestAreNamed(t *testing.T) {
 	x := e.of(t, Request{RateLimit: []byte(`{"domain": "web", "descriptors": [` + of(0) + "," + of(5) + `]}`)})
 	assert.Contains(t, x.Because, "the limit that the request brings never lets 1 unit pass")
 	assert.NotEqual(t, x.Descriptors[0].Key, x.Descriptors[1].Key)
+}
+
+// What a request gives back is there for what it takes, and what is left is what a decision then tells.
+func TestTheRequestItselfCounts(t *testing.T) {
+	t.Parallel()
+	e := explainer(t, "domain: web\ndescriptors:\n- {key: a, limits: [FIXED 5/d]}\n- {key: b, limits: [FIXED 4/d]}\n")
+	limit := func(key string) ratelimit.Limits {
+		return e.Config().Domains["web"].Match([]config.Entry{{Key: key, Value: "1"}}).Rule.Limits
+	}
+	_, err := e.Redis.Decide(t.Context(), ratelimit.Call{Keys: []ratelimit.Key{{Name: "{web|a=1}", Limits: limit("a")}}, Cost: 5})
+	require.NoError(t, err)
+	of := func(all ...string) Explanation {
+		var ds []string
+		for _, one := range all {
+			key, hits, _ := strings.Cut(one, " ")
+			back := strings.HasPrefix(hits, "-")
+			ds = append(ds, fmt.Sprintf(`{"entries": [{"key": %q, "value": "1"}], "hits_addend": %s, "is_negative_hits": %v}`, key, strings.TrimPrefix(hits, "-"), back))
+		}
+		return e.of(t, Request{RateLimit: []byte(`{"domain": "web", "descriptors": [` + strings.Join(ds, ",") + `]}`)})
+	}
+	for _, c := range []struct {
+		asks []string
+		want string
+	}{
+		{[]string{"a 1"}, "denied: web.a denies it, for "},
+		{[]string{"a -3", "a 2"}, "allowed: web.a has the least left after it: 1 unit"},
+		{[]string{"a 2", "a -3", "a 1"}, "allowed: web.a has the least left after it: 0 units"},
+		{[]string{"a -3", "a 4"}, "denied: web.a denies it, for "},
+		{[]string{"a -9", "a 5"}, "allowed: web.a has the least left after it: 0 units"}, // a limit gets no fuller than full
+		{[]string{"a -9", "a 6"}, "denied: web.a never lets 6 units pass"},
+		{[]string{"a -4", "a 1", "b 2"}, "allowed: web.b has the least left after it: 2 units"},
+		{[]string{"a -5", "a 3", "b 1"}, "allowed: web.a has the least left after it: 2 units"}, // before it, b has less
+		{[]string{"b 3"}, "allowed: web.b has the least left after it: 1 unit"},
+		{[]string{"a -2"}, "unlimited: no rule applies to it"},
+	} {
+		x := of(c.asks...)
+		assert.True(t, strings.HasPrefix(x.Outcome+": "+x.Because, c.want), "%v: %s: %s", c.asks, x.Outcome, x.Because)
+	}
+	assert.Equal(t, int64(2), of("a -2").Descriptors[0].Now.Left[0].Remaining)
+}
+
+// A descriptor that brings the token limits nothing where the gateway has one, and its value is not told.
+func TestTheDescriptorOfTheTokenIsSetAside(t *testing.T) {
+	t.Parallel()
+	e := explainer(t, "domain: web\ndescriptors:\n- {key: x-throttle-explain, limits: [FIXED 0/d]}\n- {key: a, limits: [FIXED 5/d]}\n")
+	q := Request{RateLimit: []byte(`{"domain": "web", "descriptors": [{"entries": [{"key": "x-throttle-explain", "value": "secret"}]}, {"entries": [{"key": "a", "value": "1"}]}]}`)}
+	assert.Equal(t, Denied, e.of(t, q).Outcome, "without a token it is one as others are")
+	e.HasToken, e.Quota = true, true
+	x := e.of(t, q)
+	assert.Equal(t, "allowed: web.a has the least left after it: 4 units", x.Outcome+": "+x.Because)
+	assert.Equal(t, 1, *x.Decided)
+	assert.Contains(t, x.Text(), "set aside")
+	assert.NotContains(t, string(must(json.Marshal(x))), "secret")
 }

@@ -12,6 +12,8 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 )
 
 // TokenField is the header field by which a request says that it may be told how it is decided.
@@ -37,6 +39,13 @@ func (t *Token) Is(text string) bool {
 	sum := sha256.Sum256([]byte(text))
 	return subtle.ConstantTimeCompare(sum[:], t.sum[:]) == 1
 }
+
+// BringsToken says whether a descriptor is there for the token alone: a request of the Rate Limit Service has no header fields.
+func BringsToken(d *common.RateLimitDescriptor) bool {
+	return len(d.GetEntries()) == 1 && d.GetEntries()[0].GetKey() == tokenKey
+}
+
+var tokenKey = strings.ToLower(TokenField)
 
 // longestBody bounds what is read of a request.
 const longestBody = 1 << 20

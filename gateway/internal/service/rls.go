@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"redis-throttle/gateway/internal/decide"
+	"redis-throttle/gateway/internal/explain"
 	"redis-throttle/ratelimit"
 )
 
@@ -158,7 +159,7 @@ func (s *Service) metadata(request *rls.RateLimitRequest, o *outcome) *structpb.
 		entries := []any{}
 		for _, e := range d.GetEntries() {
 			value := e.GetValue()
-			if s.token.IsSet() && bringsToken(d) { // which logs must not hold
+			if s.token.IsSet() && explain.BringsToken(d) { // which logs must not hold
 				value = ""
 			}
 			entries = append(entries, e.GetKey()+"="+value)

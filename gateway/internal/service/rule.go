@@ -3,7 +3,6 @@ package service
 import (
 	"strings"
 
-	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"redis-throttle/gateway/internal/decide"
@@ -16,14 +15,6 @@ const ruleField = "X-Throttle-Rule"
 // noRule is its value where no rule applies.
 const noRule = "none"
 
-// explainKey is the key of the descriptor by which a request of the Rate Limit Service brings the token: it has no header fields.
-var explainKey = strings.ToLower(explain.TokenField)
-
-// bringsToken says whether a descriptor is there for the token alone.
-func bringsToken(d *common.RateLimitDescriptor) bool {
-	return len(d.GetEntries()) == 1 && d.GetEntries()[0].GetKey() == explainKey
-}
-
 // setAside takes the descriptors with a token out of a request, whatever token that is: they limit nothing, and are no quotas that are not over. told
 // says that one of the tokens is right.
 func (s *Service) setAside(request *rls.RateLimitRequest, asks []decide.Ask) (told bool) {
@@ -31,7 +22,7 @@ func (s *Service) setAside(request *rls.RateLimitRequest, asks []decide.Ask) (to
 		return false
 	}
 	for i, d := range request.GetDescriptors() {
-		if bringsToken(d) {
+		if explain.BringsToken(d) {
 			asks[i] = decide.Ask{Refund: true} // of nothing
 			told = told || s.token.Is(d.Entries[0].GetValue())
 		}
