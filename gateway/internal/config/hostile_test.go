@@ -195,3 +195,30 @@ func TestEveryWordOfALimitIsKnownOrRefusedByItsName(t *testing.T) {
 	}
 	assert.Greater(t, seen, len(known))
 }
+
+// Many routes to a level with many values are loaded in a time that a person waits for, and each knows what it leads to.
+func TestThousandsOfRoutesLoadShortly(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	text.WriteString("domain: d\nroutes:\n")
+	for i := range 10_000 {
+		fmt.Fprintf(&text, "- {match: /p%d, descriptors: [[{key: user, value: \"{header:X-User}\"}]]}\n", i)
+	}
+	text.WriteString("- {match: /closed, descriptors: [[{key: closed, value: \"{path}\"}]]}\n- {match: /nothing, descriptors: [[{key: nothing}]]}\ndescriptors:\n- {key: closed, value: a, limits: [FIXED 1/d]}\n- {key: closed, value: b, limits: [FIXED 0/d]}\n")
+	for i := range 10_000 {
+		fmt.Fprintf(&text, "- {key: user, value: \"u%d*\", limits: [RATE 5/s]}\n", i)
+	}
+	c, err := load(t, false, text.String())
+	require.NoError(t, err)
+	began := time.Now()
+	routes := c.Domains["d"].Routes
+	routes.loose = newPatterns()
+	doubts, err := routes.finish(c.Domains["d"].root)
+	require.NoError(t, err)
+	assert.Less(t, time.Since(began), 5*time.Second, "each route looked through all values")
+	require.Len(t, doubts, 1)
+	assert.Contains(t, doubts[0], "no rule below descriptors is for this descriptor")
+	for _, route := range routes.all {
+		assert.Equal(t, route.pattern == "/closed", route.loose, route.pattern)
+	}
+}

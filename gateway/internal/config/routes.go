@@ -131,14 +131,14 @@ func split(pattern string) (method, host, path string) {
 // finish learns from the rules of the domain what the routes need. A route to a limit of no requests is loose unless the file says otherwise:
 // what is to be closed must not be open at "/ADMIN".
 func (rs *Routes) finish(root *node) (doubts []string, err error) {
+	seen := reaching{}
 	for _, route := range rs.all {
 		for i, descriptor := range route.descriptors {
-			rules := root.reach(descriptor)
-			if len(rules) == 0 {
+			reached := seen.of(root, descriptor)
+			if !reached.some {
 				doubts = append(doubts, route.places[i]+": no rule below descriptors is for this descriptor, so it limits nothing")
 			}
-			blocks := slices.ContainsFunc(rules, (*Rule).Closes)
-			route.loose = route.loose || (blocks && !route.looseIsGiven)
+			route.loose = route.loose || (reached.closes && !route.looseIsGiven)
 		}
 		if !route.loose {
 			continue
@@ -151,27 +151,47 @@ func (rs *Routes) finish(root *node) (doubts []string, err error) {
 	return doubts, nil
 }
 
-// reach returns the rules that a descriptor can have, whatever the request is.
-func (n *node) reach(sources []source) (rules []*Rule) {
+// reach is whether a descriptor can have a rule, whatever the request is, and whether one of them closes.
+type reach struct{ some, closes bool }
+
+// reaching finds what descriptors reach. Many routes have the same ones, and a level may have many children: each is looked through once.
+type reaching map[reachFrom]reach
+
+// reachFrom is a node, and the entries that lead on from it as far as they are the same for all requests.
+type reachFrom struct {
+	at      *node
+	entries string
+}
+
+func (seen reaching) of(n *node, sources []source) (all reach) {
 	if len(sources) == 0 {
-		if n.rule != nil {
-			rules = append(rules, n.rule)
-		}
-		return rules
+		return reach{n.rule != nil, n.rule != nil && n.rule.Closes()}
 	}
+	text := ""
+	for i := range sources {
+		text += fmt.Sprintf("%q%q", sources[i].key, sources[i].fixed)
+	}
+	from := reachFrom{n, text}
+	if known, ok := seen[from]; ok {
+		return known
+	}
+	defer func() { seen[from] = all }()
 	s := &sources[0]
 	if s.fixed != "" {
 		if next := n.next(&Entry{Key: s.key, Value: s.fixed}); next != nil {
-			return next.reach(sources[1:])
+			all = seen.of(next, sources[1:])
 		}
-		return nil
+		return all
 	}
 	for key, child := range n.children {
 		if key == s.key || strings.HasPrefix(key, s.key+"_") || len(child.parts) > 1 {
-			rules = append(rules, child.reach(sources[1:])...)
+			one := seen.of(child, sources[1:])
+			if all = (reach{all.some || one.some, all.closes || one.closes}); all.closes {
+				break
+			}
 		}
 	}
-	return rules
+	return all
 }
 
 func (r *reader) conditions(n *yaml.Node, routes *Routes) (all []condition) {
