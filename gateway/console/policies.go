@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -55,6 +56,7 @@ type policies struct {
 	version string
 	whole   time.Time
 	sorted  []Policy
+	rules   *layer.Rules
 }
 
 // read reads the hash, as rarely as programs do.
@@ -75,7 +77,18 @@ func (p *policies) read(ctx context.Context, client redis.UniversalClient, hash 
 	if err != nil {
 		return err
 	}
-	p.fields, p.version, p.whole, p.sorted = fields, version.Val(), now, []Policy{}
+	p.version, p.whole = version.Val(), now
+	p.take(fields)
+	return nil
+}
+
+// take parses what the hash says, if that has changed.
+func (p *policies) take(fields map[string]string) {
+	if p.sorted != nil && maps.Equal(fields, p.fields) {
+		return
+	}
+	p.fields, p.sorted = fields, []Policy{}
+	p.rules, _ = layer.Parse(fields)
 	for field, value := range fields {
 		if strings.HasPrefix(field, "@") {
 			continue
@@ -94,12 +107,10 @@ func (p *policies) read(ctx context.Context, client redis.UniversalClient, hash 
 		p.sorted = append(p.sorted, row)
 	}
 	slices.SortFunc(p.sorted, func(a, b Policy) int { return cmp.Compare(a.Field, b.Field) })
-	return nil
 }
 
 // shown has all rows, with what shadows would have denied.
 func (p *policies) shown(shadows List) Policies {
-	rules, _ := layer.Parse(p.fields)
 	keys, would := map[string]int{}, map[string]int64{}
 	for _, row := range shadows.Rows {
 		for field := range p.fields {
@@ -107,7 +118,7 @@ func (p *policies) shown(shadows List) Policies {
 			if err != nil || of.Keys == layer.Everybody {
 				continue // which policy a key has, only the code and a gateway know
 			}
-			if rule := rules.Choose(of.Name, string(row.Key.Raw)); row.Here && rule != nil && rule.Field == field {
+			if rule := p.rules.Choose(of.Name, string(row.Key.Raw)); row.Here && rule != nil && rule.Field == field {
 				keys[field]++
 				would[field] += row.Count
 			}

@@ -344,9 +344,22 @@ func equal(a, b map[string]string) bool {
 	return true
 }
 
+// longestSaid is how many bytes of a field, a value or an error stand in a line of the log: a value may be of any length.
+const longestSaid = 300
+
+// cut is the beginning of a long text.
+func cut(text string) string {
+	if len(text) <= longestSaid {
+		return text
+	}
+	return text[:longestSaid] + "…"
+}
+
+func quoted(text string) string { return strconv.Quote(cut(text)) }
+
 // shown is a field as part of one line: a key may hold whatever bytes.
 func shown(field string) string {
-	quoted := strconv.Quote(field)
+	quoted := quoted(field)
 	return quoted[1 : len(quoted)-1]
 }
 
@@ -358,14 +371,14 @@ func (r *Reader) tellUnreadable(fields []string, errs map[string]error, hash map
 			return
 		}
 		if errs[field] == nil {
-			r.logger().Error(prefix + strconv.Quote(field) + " is not the name of a policy")
+			r.logger().Error(prefix + quoted(field) + " is not the name of a policy")
 			continue
 		}
 		still := "it does not count"
 		if rule := r.last.counts[field]; rule != nil {
-			still = strconv.Quote(rule.Text) + " still counts"
+			still = quoted(rule.Text) + " still counts"
 		}
-		r.logger().Error(fmt.Sprintf("%spolicy %s: %s cannot be read, %s", prefix, shown(field), strconv.Quote(hash[field]), still), "error", errs[field])
+		r.logger().Error(fmt.Sprintf("%spolicy %s: %s cannot be read, %s", prefix, shown(field), quoted(hash[field]), still), "error", cut(errs[field].Error()))
 	}
 }
 
@@ -374,14 +387,14 @@ func (r *Reader) tellChanges(before, now map[string]*Rule) {
 	for field, rule := range now {
 		switch was := before[field]; {
 		case was == nil:
-			lines[field] = strconv.Quote(rule.Text) + " now, it was not set"
+			lines[field] = quoted(rule.Text) + " now, it was not set"
 		case was.Text != rule.Text:
-			lines[field] = strconv.Quote(rule.Text) + " now, it was " + strconv.Quote(was.Text)
+			lines[field] = quoted(rule.Text) + " now, it was " + quoted(was.Text)
 		}
 	}
 	for field, was := range before {
 		if now[field] == nil {
-			lines[field] = "not set any more, it was " + strconv.Quote(was.Text)
+			lines[field] = "not set any more, it was " + quoted(was.Text)
 		}
 	}
 	fields := make([]string, 0, len(lines))

@@ -1,10 +1,12 @@
 package policies
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -127,6 +129,24 @@ func TestNoCallWaitsForARefresh(t *testing.T) {
 		assert.EqualValues(t, 1, most.Load())
 		time.Sleep(10 * time.Second)
 	})
+}
+
+// A value of any length, read or not, is a line that people can read.
+func TestALongValueIsCutInTheLog(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	long := strings.Repeat("x", 1<<20)
+	hash := map[string]string{"api": long, "api/" + long: "RATE 5/m", "web": "RATE 5/m" + strings.Repeat(" ", 1<<20), "no name " + long: "RATE 5/m"}
+	p := New(&decides{}, nil, Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Read: func(context.Context) (map[string]string, error) {
+		return maps.Clone(hash), nil
+	}})
+	require.NoError(t, p.Reader().Read(t.Context()))
+	hash["web"] = "RATE 6/m" + strings.Repeat(" ", 1<<20)
+	require.NoError(t, p.Reader().Read(t.Context()))
+	assert.Contains(t, log.String(), "cannot be read")
+	assert.Contains(t, log.String(), "is not the name of a policy")
+	assert.Contains(t, log.String(), "it was")
+	assert.Less(t, log.Len(), 8000)
 }
 
 // A call without a policy reads nothing.
