@@ -262,8 +262,14 @@ func (b *Browser) Click(selector string, dx, dy float64) {
 	b.t.Helper()
 	var at struct{ X, Y float64 }
 	b.Read(fmt.Sprintf(`(() => { const e = document.querySelector(%q); e.scrollIntoView({ block: 'center' }); const r = e.getBoundingClientRect(); return { x: r.x + r.width / 2, y: r.y + r.height / 2 } })()`, selector), &at)
+	b.ClickAt(at.X+dx, at.Y+dy)
+}
+
+// ClickAt presses the mouse at a place of the window.
+func (b *Browser) ClickAt(x, y float64) {
+	b.t.Helper()
 	for _, kind := range []string{"mousePressed", "mouseReleased"} {
-		b.Ask("Input.dispatchMouseEvent", map[string]any{"type": kind, "x": at.X + dx, "y": at.Y + dy, "button": "left", "clickCount": 1}, nil)
+		b.Ask("Input.dispatchMouseEvent", map[string]any{"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1}, nil)
 	}
 	b.Frame()
 }

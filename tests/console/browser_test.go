@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -54,14 +55,19 @@ func (w *window) confirm() {
 	w.Await("it was done", `!document.querySelector('#confirm').open && !document.querySelector('#said').hidden`)
 }
 
-// press clicks on the button of a row that has a text.
+// act clicks on the button of a row that has a text, until a dialog is there: the page may make the row anew just then.
 func (w *window) act(table, text, act string) {
 	w.t.Helper()
-	row := fmt.Sprintf(`[...document.querySelectorAll('#%s [data-id]')].find((e) => e.textContent.includes(%q))`, table, text)
-	w.Await("a row of "+text, row+`?.querySelector('[data-act=`+act+`]')`)
-	w.Read(row+`.querySelector('[data-act=`+act+`]').id = 'pressed'`, nil)
-	w.Click("#pressed", 0, 0)
-	w.Read(`document.querySelectorAll('#pressed').forEach((e) => e.removeAttribute('id'))`, nil)
+	button := fmt.Sprintf(`[...document.querySelectorAll('#%s [data-id]')].find((e) => e.textContent.includes(%q))?.querySelector('[data-act=%s]')`, table, text, act)
+	require.Eventually(w.t, func() bool {
+		var at *struct{ X, Y float64 }
+		w.Read(`(() => { const e = `+button+`; if (!e) return null; e.scrollIntoView({ block: 'center' }); const r = e.getBoundingClientRect(); return { x: r.x + r.width / 2, y: r.y + r.height / 2 } })()`, &at)
+		if at == nil {
+			return false
+		}
+		w.ClickAt(at.X, at.Y)
+		return w.Text(`String(document.querySelector('dialog[open]') !== null)`) == "true"
+	}, patience, 50*time.Millisecond, "the button %s of %s", act, text)
 }
 
 // picture writes what the window shows into the folder PICTURES, for those who want to look.
