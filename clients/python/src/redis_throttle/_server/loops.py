@@ -147,8 +147,10 @@ def copy_of_pool(pool: Any, **changed: Any) -> Any:
     if "sentinel_manager" in vars(pool):
         options["connection_pool"] = weakref.proxy(made)
         if inspect.iscoroutinefunction(pool.get_connection):
-            made.sentinel_manager = copy.copy(pool.sentinel_manager)
-            made.sentinel_manager.sentinels = [copy_of_client(sentinel) for sentinel in pool.sentinel_manager.sentinels]
+            made.sentinel_manager = manager = copy.copy(pool.sentinel_manager)
+            manager.sentinels = [copy_of_client(sentinel) for sentinel in manager.sentinels]
+            for copied, heard in [(manager, "discover_master"), *((sentinel, "sentinel_masters") for sentinel in manager.sentinels)]:
+                vars(copied).pop(heard, None)  # by which the original is overheard, with its connections
     made.reset()
     if isinstance(getattr(made, "_lock", None), asyncio.Lock):
         made._lock = asyncio.Lock()
