@@ -89,6 +89,7 @@ func TestAnActWithoutAnAnswerMayHaveHappened(t *testing.T) {
 	assert.Equal(t, "RATE 30/m", s.MustDo("HGET", "throttle:policies", "api").Text)
 	assert.EqualValues(t, 0, s.MustDo("EXISTS", "k").Int)
 	s.Kill()
+	p = show(t, "redis://"+s.Addr()) // which has no connection on which something may have been sent
 	assert.Equal(t, "Redis does not answer: nothing was done", p.act(map[string]any{"act": "ban", "key": []byte("k"), "for": "1h"}))
 	assert.Equal(t, "Redis does not answer: nothing was done", p.act(map[string]any{"act": "policy", "field": "api", "value": "RATE 1/m"}))
 }
