@@ -186,7 +186,8 @@ func appendPlain(b []byte, text string) []byte {
 	return b
 }
 
-// Override is the match of a descriptor that brings its own limit, which is not shared with the file's, nor with another limit of the request.
+// Override is the match of a descriptor that brings its own limit, which is not shared with the file's. Its key does not hold its number: what was
+// charged stays charged when that is raised.
 // The limit is requests in each interval of units times unit.
 func (d *Domain) Override(entries []Entry, requests uint32, unit Unit, units uint32) (Match, error) {
 	limits, shown, err := limitOf(d.kind, requests, unit, units)
@@ -199,7 +200,7 @@ func (d *Domain) Override(entries []Entry, requests uint32, unit Unit, units uin
 	}
 	m := Match{Rule: rule, Open: true}
 	m.Key, m.Tag = d.key(entries, nil)
-	m.Key += "|" + strconv.FormatUint(uint64(requests), 10) + "/" + strconv.Itoa(int(unit))
+	m.Key += "|" + strconv.Itoa(int(unit))
 	if units > 1 {
 		m.Key += "*" + strconv.FormatUint(uint64(units), 10)
 	}

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -54,9 +55,13 @@ func AsksFor(d *config.Domain, request *rls.RateLimitRequest) ([]Ask, error) {
 		if asks[i].Match, err = d.Override(entries, own.GetRequestsPerUnit(), unit, units); err != nil {
 			return nil, fmt.Errorf("the limit in the request: %w", err)
 		}
-		for j := range asks[:i] { // a key has one rule, so that the units of both are taken together
-			if asks[j].Rule != nil && asks[j].Key == asks[i].Key {
+		for j := range asks[:i] { // a key has one rule: the units of equal ones are taken together, and others get a key of their own
+			switch {
+			case asks[j].Rule == nil || asks[j].Key != asks[i].Key:
+			case request.GetDescriptors()[j].GetLimit().GetRequestsPerUnit() == own.GetRequestsPerUnit():
 				asks[i].Rule = asks[j].Rule
+			default:
+				asks[i].Key += "|" + strconv.FormatUint(uint64(own.GetRequestsPerUnit()), 10)
 			}
 		}
 	}
