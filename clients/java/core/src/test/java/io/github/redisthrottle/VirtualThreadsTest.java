@@ -125,6 +125,6 @@ class VirtualThreadsTest {
     boolean monitor = String.valueOf(event.getString("blockingOperation")).equals("Contended monitor enter");
     RecordedMethod top = event.getStackTrace().getFrames().get(0).getMethod();
     return String.valueOf(event.getString("pinnedReason")).startsWith("Waited for initialization")
-        || monitor && top.getType().getName().startsWith("io.github.redisthrottle.");
+        || (monitor && top.getType().getName().startsWith("io.github.redisthrottle."));
   }
 }
