@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -160,36 +161,63 @@ var examplesInWords = map[string]string{
 	"a call of more than 800 arguments": "CL.MLIMIT 1 user:42" + strings.Repeat(" RATE 5/s", 400),
 }
 
-// errorsPage is the rows of all tables of docs/errors.md.
-func errorsPage(t testing.TB) (rows [][]cell) {
-	t.Helper()
-	for _, part := range readPage(t, rootDir(t), filepath.Join(rootDir(t), "docs/errors.md")).parts {
-		if part.table != nil {
-			rows = append(rows, part.table.rows[1:]...)
-		}
-	}
-	require.Greater(t, len(rows), 50)
-	return rows
+// answered is an error, and the calls of which the last is answered with it.
+type answered struct {
+	calls []string
+	text  string
 }
 
-// The tables of errors have an example for each, which has to be answered with it.
+// errorsOfCommands is errors.txt.
+func errorsOfCommands(t testing.TB) (all []answered) {
+	t.Helper()
+	source, err := os.ReadFile("errors.txt")
+	require.NoError(t, err)
+	var calls []string
+	for line := range strings.Lines(string(source)) {
+		line = strings.TrimSuffix(line, "\n")
+		if call, ok := strings.CutPrefix(line, "> "); ok {
+			calls = append(calls, call)
+		} else if line != "" && !strings.HasPrefix(line, "#") {
+			require.NotEmpty(t, calls, line)
+			all = append(all, answered{calls, line})
+			calls = nil
+		}
+	}
+	require.Empty(t, calls)
+	require.Greater(t, len(all), 50)
+	return all
+}
+
 func TestErrorsAreAnsweredToTheirExamples(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t, server.ModuleArgs("aliases", "GCRA"))
 	s.MustDo("RPUSH", "a:list", "1")
 	s.MustDo("SET", "a:text", "hello")
-	for _, row := range errorsPage(t) {
-		examples := row[1].code
-		if len(examples) == 0 {
-			examples = []string{examplesInWords[row[1].text]}
-		}
+	for _, example := range errorsOfCommands(t) {
 		var reply resp.Value
-		for _, example := range examples {
-			reply = s.Do(argumentsOf(example)...)
+		for _, call := range example.calls {
+			if long := examplesInWords[call]; long != "" {
+				call = long
+			}
+			reply = s.Do(argumentsOf(call)...)
 		}
-		assert.True(t, reply.IsError(), row[1].text)
-		assert.Equal(t, row[0].code[0], reply.Text, row[1].text)
+		assert.True(t, reply.IsError(), example.calls)
+		assert.Equal(t, example.text, reply.Text, example.calls)
 	}
+}
+
+// What docs/errors.md explains are errors that there are.
+func TestErrorsThatThePageExplainsExist(t *testing.T) {
+	t.Parallel()
+	all := errorsOfCommands(t)
+	explained := 0
+	for _, row := range readPage(t, rootDir(t), filepath.Join(rootDir(t), "docs/errors.md")).table(t, "Errors").rows[1:] {
+		for _, text := range row[0].code {
+			explained++
+			assert.True(t, slices.ContainsFunc(all, func(a answered) bool { return strings.Contains(a.text, text) }), "no error has %q", text)
+		}
+	}
+	assert.GreaterOrEqual(t, explained, 10)
 }
 
 // argumentsOf splits a line of the docs at its spaces, except between double quotes.
@@ -204,19 +232,19 @@ func argumentsOf(line string) (arguments []string) {
 	return arguments
 }
 
-// Every text of an error in the source is in a table of docs/errors.md.
-func TestThePageHasTheErrorsOfTheSource(t *testing.T) {
+// Every text of an error in the source has an example in errors.txt.
+func TestTheErrorsOfTheSourceHaveExamples(t *testing.T) {
 	t.Parallel()
-	var documented []string
-	for _, row := range errorsPage(t) {
-		documented = append(documented, row[0].code[0])
+	var examples []string
+	for _, example := range errorsOfCommands(t) {
+		examples = append(examples, example.text)
 	}
-	all := strings.Join(documented, "\n")
+	all := strings.Join(examples, "\n")
 	texts := errorTexts(t)
 	for _, text := range texts {
-		assert.True(t, strings.Contains(all, text), "the page lacks the error %q", text)
+		assert.True(t, strings.Contains(all, text), "errors.txt lacks the error %q", text)
 	}
-	for _, error := range documented {
+	for _, error := range examples {
 		assert.True(t, slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(error, text) }) ||
 			strings.HasPrefix(error, "ERR wrong number of arguments for "), "the source has no %q", error)
 	}
