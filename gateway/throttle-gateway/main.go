@@ -46,7 +46,7 @@ check    says what is wrong with files and folders, and what looks wrong
 explain  says which rule a request has, and what is left; explain --help tells more
 version  prints the version
 
-variables of the environment: see docs/gateway.md`
+variables of the environment: see docs/gateway-settings.md`
 
 func run(args []string, out io.Writer) error {
 	if len(args) > 0 && args[0] == "explain" {
