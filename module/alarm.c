@@ -4,7 +4,8 @@
 // The server sets its timers by the wall clock, and sleeps by the monotonic one until the first of them, whichever module's it is. It leaves that
 // alarm as it is when a timer is set that is not the first. So after a step of the wall clock it oversleeps, or holds a timer back. Here the alarm is
 // due by the monotonic clock. When it is late, the cron does the turn in its place.
-#include "bridge.h"
+#include "line.h"
+#include "server.h"
 
 // The event loop keeps the time until the next timer as an int of milliseconds, and up to Redis 7.0 multiplies it by 1000 in 32 bits.
 // From 35.8 minutes (24.8 days on later servers) it spins, or sleeps past the timer. So no timer is set for longer than this.
@@ -17,8 +18,11 @@ static struct {
   int64_t wallNs, monotonicNs; // when it is due, on both clocks
 } alarm;
 
+static int64_t (*turn)(RedisModuleCtx *ctx); // throttleTurn
 static int isInTurn;
 static int isLeftToCron; // the alarm has fired too early
+
+void throttleSetTurn(int64_t (*of)(RedisModuleCtx *ctx)) { turn = of; }
 
 static void stopTimer(RedisModuleCtx *ctx) {
   if (alarm.timer) api.StopTimer(ctx, alarm.timer, NULL);
@@ -37,7 +41,7 @@ int throttleIsSetBack(void) {
 static void takeTurn(RedisModuleCtx *ctx) {
   stats.turns++;
   isInTurn = 1;
-  int64_t ns = throttleTurn(ctx);
+  int64_t ns = turn(ctx);
   isInTurn = 0;
   if (ns != INT64_MAX && !isLeftToCron) throttleTurnIn(ctx, ns);
 }
@@ -59,8 +63,8 @@ void throttleTurnIn(RedisModuleCtx *ctx, int64_t ns) {
   alarm.timer = api.CreateTimer(ctx, delayMs, onAlarm, NULL);
 }
 
-int throttleNoteSteps(RedisModuleCtx *ctx) {
-  if (!throttleHasStepped(throttleAllLines > 0) && !isLeftToCron) return 0;
+int throttleNoteSteps(RedisModuleCtx *ctx, int isWatched) {
+  if (!throttleHasStepped(isWatched) && !isLeftToCron) return 0;
   if (!isInTurn) isLeftToCron = 0;
   stopTimer(ctx); // it is right by neither clock
   throttleTurnIn(ctx, 0);

@@ -2,35 +2,6 @@
 // notifications.
 #include "path.h"
 
-static RedisModuleString *stringPxat, *stringKeepttl;
-
-// Made once and kept over MODULE UNLOAD, like the library itself: a server may still
-// call a command that was queued in MULTI before.
-void throttleMakeStrings(void) {
-  if (stringPxat) return;
-  stringPxat = api.CreateString(NULL, "PXAT", 4);
-  stringKeepttl = api.CreateString(NULL, "KEEPTTL", 7);
-}
-
-void throttleReplicateSet(RedisModuleCtx *ctx, throttleKey *key) {
-  if (key->expiryChanges) {
-    api.Replicate(ctx, "SET", "sbsl", key->name, key->newValue.bytes, key->newValue.length, stringPxat, (long long)key->expireAtMs);
-  } else {
-    api.Replicate(ctx, "SET", "sbs", key->name, key->newValue.bytes, key->newValue.length, stringKeepttl);
-  }
-}
-
-// The server doubles a string that grows. Above this length that costs too much memory, so the
-// string is grown to more than twice its length and cut, upon which the server gives back all
-// that is not needed.
-enum { GROW_UP_TO = 512 };
-
-void throttleResize(throttleKey *key) {
-  size_t length = key->newValue.length;
-  if (length > GROW_UP_TO && length > key->value.length) api.StringTruncate(key->handle, 2 * length + 2);
-  api.StringTruncate(key->handle, length);
-}
-
 const throttleCall *throttleCreating;
 
 static void delete(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
@@ -40,12 +11,6 @@ static void delete(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
   } else {
     api.ReplicateVerbatim(ctx);
   }
-}
-
-// Keeps a later expiry of a key, which has to exist: Redis 8.6 crashes when it is asked for the expiry of one that does not.
-void throttleKeepLaterExpiry(throttleKey *key) {
-  int64_t hasMs = api.GetAbsExpire(key->handle); // -1 for none
-  if (hasMs < 0 || hasMs > key->expireAtMs) key->expireAtMs = 0;
 }
 
 // A set that is not there, and gets its first member.
@@ -189,5 +154,3 @@ void throttleApply(throttleCall *call, RedisModuleCtx *ctx) {
   for (int i = 0; call->seesMembers && i < call->keyCount; i++) throttleNotifyLease(ctx, &call->keys[i]);
   notifyOfDecision(call, ctx);
 }
-
-void throttleNotifyLimited(RedisModuleCtx *ctx, RedisModuleString *name) { notify(ctx, NOTIFY_MODULE, "limited", name); }

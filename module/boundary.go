@@ -1,7 +1,7 @@
 package module
 
 /*
-#include "bridge.h"
+#include "run.h"
 */
 import "C"
 

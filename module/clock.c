@@ -1,5 +1,5 @@
 // The clocks, and steps of the one against the other.
-#include "bridge.h"
+#include "server.h"
 
 // By so much the two clocks may drift apart before that counts as a step.
 enum { STEP_MS = 50 };

@@ -2,7 +2,7 @@
 // once, apply what Go decided. All commands share it.
 #include <stdio.h>
 
-#include "path.h"
+#include "open.h"
 
 #include "_cgo_export.h"
 
@@ -27,19 +27,6 @@ __attribute__((noinline, cold)) static int refuseBeforeGo(throttleCall *call, Re
     if (throttleIsBeingCreated(ctx, call->keys[i].name)) return refuseWith(ctx, beingCreated);
   }
   return 0;
-}
-
-// The call gets an error in place of its outcome, and nothing changes.
-__attribute__((cold)) void throttleRefuse(throttleCall *call, const char *error) {
-  for (int i = 0; i < call->keyCount; i++) {
-    call->keys[i].effect = EFFECT_KEEP;
-    if (call->keys[i].members) throttleNoLease(call->keys[i].members);
-  }
-  call->reply = REPLY_ERROR;
-  call->tally = TALLY_NONE;
-  call->shadowed = call->turnedAway = 0;
-  call->refunded = 0;
-  snprintf(call->error, sizeof call->error, "%s", error);
 }
 
 static int isWaiting(const throttleCall *call) { return call->reply == REPLY_LATER || call->reply == REPLY_IN_TURN; }
@@ -80,6 +67,28 @@ static void wakeLines(throttleCall *call, RedisModuleCtx *ctx) {
   for (int i = 0; i < call->keyCount; i++) {
     if (call->keys[i].wake) throttleLookAtLines(ctx);
   }
+}
+
+// Closes the key of a call, after it was changed. Listeners of notifications come last: one of another module may change the key.
+__attribute__((always_inline)) static inline void apply(throttleCall *call, RedisModuleCtx *ctx) {
+  throttleKey *key = call->keys;
+  if (RARELY(call->keyCount != 1 || call->seesMembers || (key->effect != EFFECT_KEEP && !isRewritten(key)))) {
+    throttleApply(call, ctx);
+    return;
+  }
+  if (key->effect == EFFECT_SET) rewrite(call, ctx, key);
+  if (key->handle) api.CloseKey(key->handle);
+  if (key->effect == EFFECT_SET) notifySet(ctx, key);
+  notifyOfDecision(call, ctx);
+}
+
+static inline void reply(throttleCall *call, RedisModuleCtx *ctx) {
+  if (RARELY(call->reply != REPLY_INTEGERS)) {
+    throttleReply(call, ctx);
+    return;
+  }
+  api.ReplyWithArray(ctx, (long)call->count);
+  for (int64_t i = 0; i < call->count; i++) api.ReplyWithLongLong(ctx, call->integersRoom[i]);
 }
 
 // Decides a call and applies what was decided. Inlined twice: into the path of plain commands nothing comes that those do not need.

@@ -3,10 +3,8 @@
 #include <stdio.h>
 #include <strings.h>
 
-#include "bridge.h"
-
-throttleTraits throttleCommands[MAX_COMMANDS];
-int throttleCommandCount;
+#include "load.h"
+#include "run.h"
 
 // The names that the server knows, aliases among them; empty for an index that was not registered.
 static char registered[MAX_COMMANDS][32];

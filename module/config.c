@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "bridge.h"
+#include "load.h"
+#include "line.h"
 
 #include "_cgo_export.h"
 

@@ -2,7 +2,8 @@ package module
 
 /*
 #include <stdlib.h>
-#include "bridge.h"
+#include "line.h"
+#include "load.h"
 */
 import "C"
 

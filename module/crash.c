@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "bridge.h"
+#include "server.h"
 
 enum { SIGNAL_STACK = 4 * 1024 * 1024 };
 

@@ -1,5 +1,6 @@
 // The server's events, and which part of the module each is passed on to. A module has one callback for each event.
-#include "bridge.h"
+#include "line.h"
+#include "server.h"
 
 static void onCron(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t subevent, void *data) {
   (void)event, (void)subevent, (void)data;

@@ -2,7 +2,9 @@
 // moment, a call into Go would wait for it for ever. So no code of a child enters Go.
 #include <pthread.h>
 
-#include "bridge.h"
+#include "line.h"
+#include "run.h"
+#include "server.h"
 
 int throttleIsForked;
 

@@ -1,8 +1,6 @@
 // What a call needs to be decided: views of its arguments and of its keys' values. Nothing is copied.
 #include "path.h"
 
-void throttleGatherArgs(throttleCall *call, RedisModuleString **argv, int argc, int room) { gatherArgs(call, argv, argc, room); }
-
 enum { IS_NOT_COPIED, IS_COPIED, IS_NOT_SHOWN };
 
 // Reading a value through the key may replace it by one in a form that the module API can show. This leaves it alone. A value that is
@@ -18,20 +16,6 @@ static void copyValue(RedisModuleCtx *ctx, throttleKey *key) {
     key->value = (throttleView){memcpy(api.PoolAlloc(ctx, length + 1), bytes, length), length, length}; // for no bytes the pool gives no place
   }
   if (reply) api.FreeCallReply(reply);
-}
-
-// Sets the kind of a key whose value shows no bytes. A key that does not exist and was opened for reading has no handle.
-void throttleGatherKind(throttleKey *key) {
-  switch (key->handle ? api.KeyType(key->handle) : KEYTYPE_EMPTY) {
-  case KEYTYPE_EMPTY:
-    key->kind = KEY_ABSENT;
-    break;
-  case KEYTYPE_STRING:
-    key->kind = KEY_STRING;
-    break;
-  default:
-    key->kind = KEY_OTHER; // throttleGatherMembers knows better, of commands on sorted sets
-  }
 }
 
 // Whether a call on several keys, which stand behind their number, names a key that it has named before. Such a call is refused, but only after it was gathered.
@@ -200,5 +184,3 @@ void throttleCloseKeys(throttleCall *call) {
     key->handle = NULL;
   }
 }
-
-void throttleOpenKeys(throttleCall *call, RedisModuleCtx *ctx, int mode) { openKeys(call, ctx, mode); }

@@ -6,7 +6,7 @@
 // decision is applied. So it is looked up again afterwards.
 #include <stdio.h>
 
-#include "bridge.h"
+#include "open.h"
 
 #include "_cgo_export.h"
 
@@ -49,21 +49,6 @@ static int isWatching; // the server tells of changes by others
 static int isWatchingSleep, tellsOfSleep; // the server was asked to tell when the event loop is about to sleep, and does
 static int64_t retryNs; // when all lines that are held up are looked at, on the monotonic clock; 0 for never
 
-// How many lines there are of keys with a hash, so that what happens to any other key costs no call into Go.
-enum { COUNTS = 1024 };
-static uint32_t lineCounts[COUNTS];
-uint32_t throttleAllLines;
-
-static uint32_t *countOf(int db, const RedisModuleString *name) {
-  size_t length;
-  const char *bytes = api.StringPtrLen(name, &length);
-  uint32_t hash = (uint32_t)db + (uint32_t)length;
-  for (size_t i = length > 16 ? length - 16 : 0; i < length; i++) hash = (hash ^ (unsigned char)bytes[i]) * 16777619u;
-  return &lineCounts[(hash ^ hash >> 16) % COUNTS];
-}
-
-int throttleMayHaveLine(int db, const RedisModuleString *name) { return throttleAllLines && *countOf(db, name); }
-
 void throttleForgetLines(void) { isWatching = isWatchingSleep = 0; }
 
 void throttleLookAtLines(RedisModuleCtx *ctx) { throttleTurnIn(ctx, 0); }
@@ -79,14 +64,12 @@ static throttleLine *newLine(uint64_t id, const throttleCall *call) {
   size_t length;
   const char *bytes = api.StringPtrLen(line->name, &length);
   throttleOwnLine(id, line, (char *)bytes, length);
-  throttleAllLines++;
-  ++*countOf(line->db, line->name);
+  throttleCountLine(line->db, line->name, 1);
   return line;
 }
 
 static void closeLine(throttleLine *line) {
-  throttleAllLines--;
-  --*countOf(line->db, line->name);
+  throttleCountLine(line->db, line->name, -1);
   api.FreeString(NULL, line->name);
   api.Free(line);
 }
@@ -190,7 +173,7 @@ static throttleCall *beginStep(throttleSingle *single, RedisModuleCtx *ctx, cons
   throttleCall *call = throttleBeginSingle(single, command, 1, &step->line->name);
   call->origin = mode & OPEN_QUIETLY ? BY_UNBLOCKING : BY_EVENT_LOOP;
   call->db = step->line->db;
-  throttleOpenKeys(call, ctx, mode);
+  openKeys(call, ctx, mode);
   call->nowNs = lineClockNs();
   return call;
 }
@@ -217,7 +200,7 @@ static throttleCall *decideAgain(throttleSingle *single, RedisModuleCtx *ctx, co
   call->turn = turn;
   call->waitedNs = step->ns;
   call->keys->lineSlots = step->slots;
-  throttleGatherArgs(call, w->argv, w->argc, MAX_ARGS);
+  gatherArgs(call, w->argv, w->argc, MAX_ARGS);
   if (call->seesMembers) throttleGatherNames(call, w->argv);
   throttleDecide(call, ctx, w->argv);
   refuseUnread(call);
@@ -270,7 +253,7 @@ static void decideFirst(RedisModuleCtx *ctx, const throttleStep *step) {
     return;
   }
   if (call->tally == TALLY_ALLOWED) throttleLetIn(step->entry); else throttleDismiss(step->entry);
-  throttleCountDecision(call);
+  countDecision(call);
   countEnd(w, call->tally == TALLY_ALLOWED);
   answerWith(w, call);
   beingAnswered = w;
@@ -285,7 +268,7 @@ static throttleCall *decideLeaving(throttleSingle *single, RedisModuleCtx *ctx, 
   if (!call) return NULL;
   applyAndFree(call, ctx);
   if (!throttleStands(step->entry)) return NULL;
-  throttleCountDecision(call);
+  countDecision(call);
   return call;
 }
 
@@ -386,7 +369,7 @@ static void tellLimited(RedisModuleCtx *ctx) {
   for (; telling; telling = next) {
     next = telling->next;
     api.SelectDb(ctx, telling->db);
-    throttleNotifyLimited(ctx, telling->name);
+    notify(ctx, NOTIFY_MODULE, "limited", telling->name);
     api.FreeString(NULL, telling->name);
     api.Free(telling);
   }
@@ -443,8 +426,8 @@ static int replyReserved(RedisModuleCtx *ctx, int command, RedisModuleString **a
   throttleCall *call = throttleBeginSingle(&single, command, 1, argv + 1);
   call->origin = granted ? BY_EVENT_LOOP : BY_UNBLOCKING;
   call->db = api.GetSelectedDb(ctx);
-  throttleGatherArgs(call, argv, argc, MAX_ARGS);
-  throttleOpenKeys(call, ctx, OPEN_FOR_REPLY);
+  gatherArgs(call, argv, argc, MAX_ARGS);
+  openKeys(call, ctx, OPEN_FOR_REPLY);
   call->nowNs = lineClockNs();
   throttleAnswer(call, granted, waitedNs);
   refuseUnread(call);
@@ -550,7 +533,7 @@ static void watch(RedisModuleCtx *ctx) {
 
 // Slots and looks go by the wall clock, and turns by the monotonic one. When they part, every line is looked at anew.
 static void noteSteps(RedisModuleCtx *ctx) {
-  if (throttleNoteSteps(ctx)) tellLines(ctx, LINES_STEPPED, ALL_DBS);
+  if (throttleNoteSteps(ctx, throttleAllLines > 0)) tellLines(ctx, LINES_STEPPED, ALL_DBS);
 }
 
 void throttleWatchClocks(RedisModuleCtx *ctx) {

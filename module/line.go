@@ -1,7 +1,7 @@
 package module
 
 /*
-#include "bridge.h"
+#include "line.h"
 */
 import "C"
 

@@ -16,7 +16,7 @@
 // always taken to be listening, as in a cluster, where slots move.
 #include <stdlib.h>
 
-#include "bridge.h"
+#include "server.h"
 
 enum { NEWEST_REDIS = 8, NEWEST_VALKEY = 9 };
 

@@ -1,7 +1,10 @@
 // Loading.
 #include <errno.h>
 
-#include "bridge.h"
+#include "line.h"
+#include "load.h"
+#include "run.h"
+#include "server.h"
 
 const char *throttlePrepare(RedisModuleCtx *ctx, const char *moduleName) {
   const char *missing = throttleLoadApi(ctx);
@@ -26,6 +29,7 @@ const char *throttlePrepare(RedisModuleCtx *ctx, const char *moduleName) {
 // When a load fails, Redis 7.0 frees the module and keeps what it subscribed to. So this comes after everything that can fail.
 void throttleSubscribe(RedisModuleCtx *ctx, const char *moduleName) {
   throttleForgetLines();
+  throttleSetTurn(throttleTurn);
   throttleHearEvents(ctx);
   throttleWatchNeighbours(ctx, moduleName);
 }

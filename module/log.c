@@ -1,5 +1,5 @@
 // The server's log.
-#include "bridge.h"
+#include "stats.h"
 
 // go-rm's pointer to the server's log, fetched again at every load. Weak, since cgo links each
 // package by itself before it links them all.

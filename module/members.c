@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "path.h"
+#include "open.h"
 
 #include "_cgo_export.h"
 
@@ -173,7 +173,7 @@ static void askForLapsed(throttleCall *call, RedisModuleCtx *ctx, int64_t *count
   for (int i = 0; i < call->keyCount; i++) {
     counts[i] = call->keys[i].members->hasLapsedMore ? countUpTo(ctx, call->keys[i].name, msOf(call)) : -1;
   }
-  throttleOpenKeys(call, ctx, call->openMode);
+  openKeys(call, ctx, call->openMode);
   for (int i = 0; i < call->keyCount; i++) {
     gatherSet(call, ctx, &call->keys[i]);
     if (throttleExpiries != expiries || call->unfinished) counts[i] = -1;

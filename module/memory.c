@@ -2,7 +2,7 @@
 // no memory. Where such a call would add a key or a member, or make a value longer, it gets the server's error.
 #include <math.h>
 
-#include "bridge.h"
+#include "open.h"
 
 static const char overMaxmemory[] = "OOM command not allowed when used memory > 'maxmemory'.";
 
@@ -27,7 +27,7 @@ int throttleGrows(const throttleCall *call) {
 // Other modules may have run. The call is decided by what its keys hold now.
 static void decideAnew(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv) {
   if (call->seesMembers) throttleFreeMembers(call);
-  throttleOpenKeys(call, ctx, call->openMode);
+  openKeys(call, ctx, call->openMode);
   if (throttleCommands[call->command].onSortedSet && (call->seesMembers || throttleMayNameMembers(call))) throttleGatherMembers(call, ctx, argv);
   throttleDecide(call, ctx, argv);
 }

@@ -8,7 +8,8 @@ package module
 /*
 #cgo CFLAGS: -O2 -Wall -Werror=implicit-function-declaration
 #include <stdlib.h>
-#include "bridge.h"
+#include "load.h"
+#include "server.h"
 */
 import "C"
 

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "bridge.h"
+#include "server.h"
 
 int throttleHasNeighbours;
 uint64_t throttleExpiries;

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "bridge.h"
+#include "server.h"
 
 // Whether the server can be asked without running a command. Redis 7.2 and later, and Valkey, offer that. Valkey 9.1 crashes when a filter
 // of another module leaves an errno behind meanwhile: it takes that for an error, of which it has no text.

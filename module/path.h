@@ -3,7 +3,10 @@
 #ifndef THROTTLE_PATH_H
 #define THROTTLE_PATH_H
 
-#include "bridge.h"
+#include "run.h"
+#include "server.h"
+#include "line.h"
+#include "stats.h"
 
 #define RARELY(condition) __builtin_expect(!!(condition), 0)
 
@@ -30,24 +33,6 @@ static inline void gatherKey(throttleKey *key) {
   key->value.bytes = key->handle ? api.StringDMA(key->handle, &key->value.length, OPEN_READ) : NULL;
   key->value.capacity = key->value.length;
   if (RARELY(!key->value.length)) throttleGatherKind(key);
-}
-
-// Whether the key of a call is opened as if there were no other modules.
-static inline int isOutermost(const throttleCall *call) { return throttleIsOutermost && call->origin == BY_COMMAND && !call->isGuarded; }
-
-static inline void openKeys(throttleCall *call, RedisModuleCtx *ctx, int mode) {
-  call->openMode = mode;
-  if (RARELY(call->keyCount != 1 || (throttleHasNeighbours && !isOutermost(call)))) {
-    throttleOpenSeveral(call, ctx);
-    return;
-  }
-  uint64_t expiries = throttleExpiries;
-  call->keys->handle = api.OpenKey(ctx, call->keys->name, mode);
-  if (RARELY(throttleExpiries != expiries)) {
-    throttleOpenAgain(call, ctx);
-    return;
-  }
-  gatherKey(call->keys);
 }
 
 static inline void countDecision(const throttleCall *call) {
@@ -100,28 +85,6 @@ static inline int isRewritten(const throttleKey *key) { return key->effect == EF
 static inline void notifyOfDecision(throttleCall *call, RedisModuleCtx *ctx) {
   if (call->tally == TALLY_LIMITED) notify(ctx, NOTIFY_MODULE, "limited", call->keys[call->tallyKey].name);
   if (RARELY(call->shadowed)) notify(ctx, NOTIFY_MODULE, "shadowed", call->keys[call->tallyKey].name);
-}
-
-// Closes the key of a call, after it was changed. Listeners of notifications come last: one of another module may change the key.
-__attribute__((always_inline)) static inline void apply(throttleCall *call, RedisModuleCtx *ctx) {
-  throttleKey *key = call->keys;
-  if (RARELY(call->keyCount != 1 || call->seesMembers || (key->effect != EFFECT_KEEP && !isRewritten(key)))) {
-    throttleApply(call, ctx);
-    return;
-  }
-  if (key->effect == EFFECT_SET) rewrite(call, ctx, key);
-  if (key->handle) api.CloseKey(key->handle);
-  if (key->effect == EFFECT_SET) notifySet(ctx, key);
-  notifyOfDecision(call, ctx);
-}
-
-static inline void reply(throttleCall *call, RedisModuleCtx *ctx) {
-  if (RARELY(call->reply != REPLY_INTEGERS)) {
-    throttleReply(call, ctx);
-    return;
-  }
-  api.ReplyWithArray(ctx, (long)call->count);
-  for (int64_t i = 0; i < call->count; i++) api.ReplyWithLongLong(ctx, call->integersRoom[i]);
 }
 
 #endif

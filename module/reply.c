@@ -1,7 +1,7 @@
 // The reply to a call.
 #include <math.h>
 
-#include "bridge.h"
+#include "run.h"
 
 #include "_cgo_export.h"
 

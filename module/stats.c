@@ -1,6 +1,8 @@
 // What INFO throttle shows. The counters live in C: the server also asks for them in
 // the crash report, from a signal handler, where Go must not run.
-#include "path.h"
+#include "line.h"
+#include "server.h"
+#include "stats.h"
 
 #include <stdio.h>
 #include <time.h>
@@ -13,20 +15,6 @@ void throttleCountLease(const throttleMembers *members) {
   stats.notLeased += members->event == EVENT_NOT_LEASED;
   stats.released += (uint64_t)members->released;
   stats.lapsed += (uint64_t)members->found;
-}
-
-void throttleCountDecision(const throttleCall *call) { countDecision(call); }
-
-void throttleCountError(const throttleCall *call) {
-  if (call->reply == REPLY_WRONG_ARITY) {
-    stats.errorsArity++;
-  } else if (call->panicked) {
-    stats.errorsInternal++;
-  } else if (call->error[0] == 'W') {
-    stats.errorsWrongType++;
-  } else if (call->error[0] != 'O' && call->error[0] != 'U') { // OOM is counted by the server, and UNBLOCKED is nobody's mistake
-    stats.errorsArgument++;
-  }
 }
 
 // Shows how often each command that has keys was called. Another name of a command counts as that.

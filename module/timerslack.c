@@ -9,7 +9,7 @@
 // Nothing here waits for a Go timer: there is none.
 #include <sys/prctl.h>
 
-#include "bridge.h"
+#include "server.h"
 
 enum { SLEEPY_NS = 100 * 1000 * 1000 };
 

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "bridge.h"
+#include "load.h"
 
 // Returns the value behind name, such as " cmd=", in a line of CLIENT LIST, or NULL. No value has a space in it.
 static const char *clientField(const char *line, const char *end, const char *name) {

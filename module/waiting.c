@@ -1,8 +1,9 @@
-// How many callers may wait in line: throttle.max-waiting. For each the server keeps two clients with buffers, which it counts as data: it evicts keys
+// How many lines there are, and how many callers may wait in them: throttle.max-waiting. For each the server keeps two clients with buffers, which it counts as data: it evicts keys
 // for them, or refuses writes. There is no other way to block a client.
 #include <stdio.h>
 
-#include "bridge.h"
+#include "line.h"
+#include "server.h"
 
 // What a caller takes at most beside its connection, in bytes (Redis 7.0; see docs/operating.md), and which part of maxmemory all of them may take.
 enum { CALLER_BYTES = 57000, PART_OF_MAXMEMORY = 4 };
@@ -10,6 +11,26 @@ enum { LEAST_BY_MEMORY = 100, WITHOUT_MAXMEMORY = 10000 };
 enum { LOG_EACH_MS = 60 * 1000 };
 
 uint64_t throttleMaxWaiting = WITHOUT_MAXMEMORY;
+
+// How many lines there are of keys with a hash, so that what happens to any other key costs no call into Go.
+enum { COUNTS = 1024 };
+static uint32_t lineCounts[COUNTS];
+uint32_t throttleAllLines;
+
+static uint32_t *countOf(int db, const RedisModuleString *name) {
+  size_t length;
+  const char *bytes = api.StringPtrLen(name, &length);
+  uint32_t hash = (uint32_t)db + (uint32_t)length;
+  for (size_t i = length > 16 ? length - 16 : 0; i < length; i++) hash = (hash ^ (unsigned char)bytes[i]) * 16777619u;
+  return &lineCounts[(hash ^ hash >> 16) % COUNTS];
+}
+
+int throttleMayHaveLine(int db, const RedisModuleString *name) { return throttleAllLines && *countOf(db, name); }
+
+void throttleCountLine(int db, const RedisModuleString *name, int more) {
+  throttleAllLines += (uint32_t)more;
+  *countOf(db, name) += (uint32_t)more;
+}
 
 static int isByMemory; // throttle.max-waiting says so
 

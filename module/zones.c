@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "bridge.h"
+#include "load.h"
 
 #include "_cgo_export.h"
 

@@ -2,7 +2,7 @@ package module
 
 /*
 #include <stdlib.h>
-#include "bridge.h"
+#include "load.h"
 */
 import "C"
 

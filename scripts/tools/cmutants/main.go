@@ -28,8 +28,9 @@ var nearest = map[string]string{
 	"module/api.c":        `Loading|Load|Module|Limit`,
 	"module/api.h":        `Loading|Load|Module|Limit`,
 	"module/apply.c":      `Transcripts|Replicat|Keyspace|Trace|Touches|Limit|Nested|Event|Expir|Carr`,
-	"module/bridge.h":     `Limit|Lease|Nested|Admission|Document|KeyOf|Line`,
+	"module/call.h":       `Limit|Lease|Nested|Admission|Document|KeyOf|Line`,
 	"module/clock.c":      `Step|Clock|Timeout|Wait|Line`,
+	"module/cold.c":       `Replicat|Trace|Touches|Errors|OOM|Maxmemory|Expir|Carr`,
 	"module/command.c":    `Multi|Script|Lua|Nested|MLimit|Routed|KeyOf|Bad|Errors|InfoCounts|ACL`,
 	"module/commands.c":   `Categor|Document|Flags|ACL|Busy|Loading|Administrators`,
 	"module/config.c":     `Configuration|Config|Top|LoadArguments`,
@@ -41,6 +42,7 @@ var nearest = map[string]string{
 	"module/line.c":       `Transcripts|Lease|Line|Turn|Window|Lapse|Wait|Caller|Leave|Order|Pause|Slots|Wakes|Crowd`,
 	"module/listeners.c":  `Replica|AppendOnly|Missed|Listen|Promoted|BGSAVE|Effects`,
 	"module/load.c":       `Load|Unload|Module|Watch|Second|Panic`,
+	"module/open.h":       `Transcripts|Throttle|Limit|Nested|Expir|Neighbour`,
 	"module/path.h":       `Transcripts|Replicat|Keyspace|Throttle|Limit|Nested|Expir|Info|Errors|TAT|Words`,
 	"module/unload.c":     `Unload|NoConnectionKeeps`,
 	"module/log.c":        `Log|Panic|Load|Unload`,
@@ -51,6 +53,7 @@ var nearest = map[string]string{
 	"module/reply.c":      `Transcripts|Answer|Protocols|Repl|Top|Lease|Compact`,
 	"module/stats.c":      `Info|Counter|Counted|Crash`,
 	"module/timerslack.c": `Inside|Timers|Sleep`,
+	"module/waiting.c":    `Waiting|Wait|Line|Lease|Full|Maxmemory`,
 	"module/zones.c":      `Zone|Folder`,
 }
 
