@@ -273,7 +273,7 @@ func hold(c *C.throttleCall) {
 	held = c
 	current.In = (*command.In)(unsafe.Pointer(&c.argCount))
 	current.Outcome = (*command.Outcome)(unsafe.Pointer(&c.reply))
-	current.Key = (*command.Key)(unsafe.Pointer(c.keys))
+	current.First = (*command.Key)(unsafe.Pointer(c.keys))
 	current.Keys = *(*[]command.Key)(unsafe.Pointer(&c.keys))
 }
 

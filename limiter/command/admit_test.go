@@ -75,8 +75,8 @@ func TestAMemberIsLookedUpWhereARetryWouldBeLetThrough(t *testing.T) {
 				ban := call("k 1h")
 				ban.NowNs = nowNs
 				ban.Run(Ban)
-				require.Equal(t, Set, ban.Effect, "%s", ban.Error)
-				values[tt.banned] = string(ban.NewValue)
+				require.Equal(t, Set, ban.First.Effect, "%s", ban.Error)
+				values[tt.banned] = string(ban.First.NewValue)
 			}
 			c := many(values, tt.line)
 			for i, name := range c.Args[1 : 1+len(c.Keys)] {
@@ -104,15 +104,15 @@ func TestAnIDIsLookedForWhereASetIsOnly(t *testing.T) {
 		if isSet {
 			c.Keys[0].setMembers(2, 8, false)
 		} else {
-			c.Members.NamesAt = 8
+			c.First.Members.NamesAt = 8
 		}
 		c.Run(MLimit)
 		assert.Equal(t, isSet, c.Reply == ReplyElsewhere, "%s", c.Error)
-		assert.Equal(t, 7, c.Members.NamesAt)
+		assert.Equal(t, 7, c.First.Members.NamesAt)
 	}
 	for at, want := range map[int]int{-1: -1, 2: -1, 6: -1, 7: 5, 8: -1, 9: -1} {
 		c := many(nil, "1 run SLOTS 3 TTL 1s ID ID")
-		c.Members.NamesAt = at
+		c.First.Members.NamesAt = at
 		assert.Equal(t, want, c.idIn(c.Args[2:]), at)
 	}
 }
@@ -120,7 +120,7 @@ func TestAnIDIsLookedForWhereASetIsOnly(t *testing.T) {
 func TestCallsThatDifferInTheirIDsAreRemembered(t *testing.T) {
 	for length, want := range map[int]bool{0: false, 1: true, 512: true, 512 + 1: false} {
 		c := many(nil, "1 run SLOTS 3 TTL 1s ID x")
-		c.Past, c.Members.NamesAt = &Past{}, 7
+		c.Past, c.First.Members.NamesAt = &Past{}, 7
 		c.Run(MLimit)
 		require.Equal(t, ReplyFields, c.Reply, "%s", c.Error)
 		c.Args[7] = []byte(strings.Repeat("y", length))
@@ -146,19 +146,19 @@ func TestCallersInLineComeBeforeAnAdmission(t *testing.T) {
 func TestAFailureUndoesWhatWasDecided(t *testing.T) {
 	c := call("k RATE 5/s")
 	c.Run(Limit)
-	require.Equal(t, Set, c.Effect)
+	require.Equal(t, Set, c.First.Effect)
 	c.Fail("ERR broken")
 	assert.Equal(t, ReplyError, c.Reply)
-	assert.Equal(t, Keep, c.Effect)
-	assert.Nil(t, c.NewValue)
+	assert.Equal(t, Keep, c.First.Effect)
+	assert.Nil(t, c.First.NewValue)
 }
 
 func TestACallThatFailsTellsItsLineNothing(t *testing.T) {
 	c := call("k SLOTS 3")
-	c.Members, c.LineSlots, c.ToldSlots = &Members{}, 7, 3
+	c.First.Members, c.First.LineSlots, c.First.ToldSlots = &Members{}, 7, 3
 	c.Run(Lease)
 	require.Equal(t, ReplyError, c.Reply)
-	assert.EqualValues(t, 7, c.ToldSlots)
+	assert.EqualValues(t, 7, c.First.ToldSlots)
 }
 
 func TestCommandsThatRunOverMaxmemory(t *testing.T) {
@@ -172,7 +172,7 @@ func TestACallIsGivenViewsOfItsArguments(t *testing.T) {
 	assert.Equal(t, MaxArgs, Limit.ViewedArgs())
 	c := call("k ID a b")
 	for at, want := range map[int][][]byte{-1: nil, 0: nil, 2: c.Args[2:], 3: c.Args[3:], 4: nil, 5: nil} {
-		c.Members = &Members{NamesAt: at}
+		c.First.Members = &Members{NamesAt: at}
 		assert.Equal(t, want, c.Named(Release), at)
 	}
 }
@@ -189,8 +189,8 @@ func TestASettlementLooksUpWhatItHasToKnow(t *testing.T) {
 			if string(name) == "k" {
 				taken := call("k RATE 60/h COST 9")
 				taken.Run(Limit)
-				require.Equal(t, Set, taken.Effect)
-				c.Keys[i].Kind, c.Keys[i].Value = String, taken.NewValue
+				require.Equal(t, Set, taken.First.Effect)
+				c.Keys[i].Kind, c.Keys[i].Value = String, taken.First.NewValue
 				continue
 			}
 			c.Keys[i].setMembers(2, len(c.Args)-1, true)
@@ -214,8 +214,8 @@ func TestACallerOfAHigherPriorityIsBehindNobody(t *testing.T) {
 		lines.EnterTurn(0, []byte("k"), 1, 1, line.Turn{LookNs: math.MaxInt64}, line.Clock{WallNs: nowNs})
 		c := call("k WINDOW 2/m TIMEOUT 1s PRIORITY " + priority)
 		c.NowNs, c.MayBlock = nowNs, true
-		c.Line, c.Ahead, _ = lines.Look(0, []byte("k"))
-		require.Equal(t, int64(1), c.Ahead)
+		c.First.Line, c.First.Ahead, _ = lines.Look(0, []byte("k"))
+		require.Equal(t, int64(1), c.First.Ahead)
 		c.Run(Wait)
 		assert.Equal(t, want, c.Reply, "%s: %s", priority, c.Error)
 	}
@@ -228,16 +228,16 @@ func TestALeaseGoesPastCallersOfALowerPriority(t *testing.T) {
 		lines.EnterTurn(0, []byte("run"), 1, 1, line.Turn{Place: line.Place{Priority: priority}, LookNs: math.MaxInt64}, line.Clock{WallNs: nowNs})
 		c := many(nil, "1 run SLOTS 3 TTL 1s ID x")
 		c.Keys[0].setMembers(2, 7, false)
-		c.Line, c.Ahead, _ = lines.Look(0, []byte("run"))
+		c.First.Line, c.First.Ahead, _ = lines.Look(0, []byte("run"))
 		c.Run(MLimit)
 		require.Equal(t, ReplyFields, c.Reply, "%s", c.Error)
 		assert.Equal(t, want, c.Integers[0], "an admission, %d", priority)
 
 		c = call("run SLOTS 3 TTL 1s ID w PRIORITY 0 TIMEOUT 1s")
-		c.NowNs, c.LineSlots = nowNs, NoSlots
+		c.NowNs, c.First.LineSlots = nowNs, NoSlots
 		setOf("a", int(nowMs+500), "b", int(nowMs+900)).gather(c, Lease)
-		c.Members.Unread, c.Members.Named[0] = false, math.NaN()
-		c.Line, c.Ahead, _ = lines.Look(0, []byte("run"))
+		c.First.Members.Unread, c.First.Members.Named[0] = false, math.NaN()
+		c.First.Line, c.First.Ahead, _ = lines.Look(0, []byte("run"))
 		c.Run(Lease)
 		require.Equal(t, ReplyFields, c.Reply, "%s", c.Error)
 		assert.Equal(t, want, c.Integers[0], "a lease, %d", priority)

@@ -39,7 +39,7 @@ func TestOtherNamesAreCLThrottle(t *testing.T) {
 }
 
 func shownCall(c *Call) []any {
-	return []any{c.Reply, c.Integers, c.Effect, string(c.NewValue), c.Tally, string(c.Error)}
+	return []any{c.Reply, c.Integers, c.First.Effect, string(c.First.NewValue), c.Tally, string(c.Error)}
 }
 
 func TestWhatIsWrongWithACallOfGCRAIsNamed(t *testing.T) {

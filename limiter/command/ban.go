@@ -55,8 +55,6 @@ func (k *Key) state() []byte { return k.Value[k.behind:] }
 func (k *Key) nothingKept() bool { return k.behind > 0 && len(k.Value) == banLen }
 
 // banned reports whether a ban is in force.
-func (c *Call) banned() bool { return c.Key.banned(c.NowNs) }
-
 func (k *Key) banned(nowNs int64) bool { return k.banUntil > nowNs }
 
 // storeBan writes a ban, to which the state behind it is to be appended. Of that nothing counts from fullAt on.
@@ -137,7 +135,7 @@ func (c *Call) describeBan(k *Key, s *stack.Stack, limitsNs, granted int64) {
 
 // describeOwnBan is describeBan of the call's only key, which was charged nothing.
 func (c *Call) describeOwnBan(r *stack.Request) {
-	c.describeBan(c.Key, &c.stack, c.stack.RetryAfter(r, c.NowNs), 0)
+	c.describeBan(c.First, &c.stack, c.stack.RetryAfter(r, c.NowNs), 0)
 }
 
 func runBan(c *Call) {
@@ -155,10 +153,10 @@ func runBan(c *Call) {
 	}
 	if d == 0 {
 		c.liftBan()
-	} else if until := c.NowNs + d; until > c.banUntil {
-		c.putBan(until)
+	} else if until := c.NowNs + d; until > c.First.banUntil {
+		c.First.putBan(until)
 	}
-	c.integers[0] = ceilMs(max(c.banUntil-c.NowNs, 0))
+	c.integers[0] = ceilMs(max(c.First.banUntil-c.NowNs, 0))
 	c.Integers = c.integers[:1]
 	c.Reply = ReplyInteger
 }
@@ -166,14 +164,14 @@ func runBan(c *Call) {
 // liftBan removes the ban and keeps the state.
 func (c *Call) liftBan() {
 	switch {
-	case c.banUntil == 0:
+	case c.First.banUntil == 0:
 		return
-	case c.nothingKept():
-		c.Effect = Delete
+	case c.First.nothingKept():
+		c.First.Effect = Delete
 	default:
-		c.Effect = Set
-		c.NewValue = append(c.Room, c.state()...)
-		c.ExpireAtMs = 0
+		c.First.Effect = Set
+		c.First.NewValue = append(c.First.Room, c.First.state()...)
+		c.First.ExpireAtMs = 0
 	}
-	c.banUntil = 0
+	c.First.banUntil = 0
 }

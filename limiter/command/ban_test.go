@@ -22,9 +22,9 @@ func TestABanEndsAtAnInstantThatClocksHave(t *testing.T) {
 
 // STRICT begins a ban anew.
 func TestABanThatIsNotLongerIsNotWritten(t *testing.T) {
-	assert.Equal(t, Keep, decide(Ban, banned(60*nsPerSecond, ""), "k 1m").Effect)
+	assert.Equal(t, Keep, decide(Ban, banned(60*nsPerSecond, ""), "k 1m").First.Effect)
 	for line, effect := range map[string]Effect{"k RATE 5/s STRICT BAN 1m": Keep, "k RATE 5/s STRICT BAN 60001ms": Set} {
-		assert.Equal(t, effect, decide(Limit, banned(60*nsPerSecond, ""), line).Effect, line)
+		assert.Equal(t, effect, decide(Limit, banned(60*nsPerSecond, ""), line).First.Effect, line)
 	}
 }
 

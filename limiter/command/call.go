@@ -139,8 +139,8 @@ type Call struct {
 	*In
 
 	// The keys, each with what it holds and what becomes of it.
-	*Key       // the only key, or the first
-	Keys []Key // all of them
+	First *Key  // the only key, or the first
+	Keys  []Key // all of them
 
 	Out
 
@@ -297,7 +297,7 @@ func (c *Call) begin(cmd *Command) {
 	}
 	c.Error = c.Error[:0]
 	c.shadow = 0
-	if k := c.Key; k != nil { // the first of Keys, too
+	if k := c.First; k != nil { // the first of Keys, too
 		k.begin()
 	}
 	if len(c.Keys) > 1 {
@@ -327,8 +327,8 @@ func (c *Call) beginOthers() {
 
 // keep leaves all keys as they are.
 func (c *Call) keep() {
-	if c.Key != nil { // the first of Keys, too
-		c.Key.keep()
+	if c.First != nil { // the first of Keys, too
+		c.First.keep()
 	}
 	for i := 1; i < len(c.Keys); i++ {
 		c.Keys[i].keep()

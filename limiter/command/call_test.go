@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 
 // call is words, given as one line, before they are looked at.
 func call(line string) *Call {
-	c := &Call{In: &In{NowNs: nowNs}, Key: &Key{}}
+	c := &Call{In: &In{NowNs: nowNs}, First: &Key{}}
 	for _, word := range strings.Fields(line) {
 		c.Args = append(c.Args, []byte(word))
 	}
@@ -35,7 +35,7 @@ func requireError(t testing.TB, c *Call, want, line string) {
 	assert.Equal(t, ReplyError, c.Reply, line)
 	assert.Equal(t, want, string(c.Error), line)
 	assert.LessOrEqual(t, len(c.Error), MaxErrorLen, line)
-	assert.Equal(t, Keep, c.Effect, line)
+	assert.Equal(t, Keep, c.First.Effect, line)
 }
 
 func TestTooManyWords(t *testing.T) {

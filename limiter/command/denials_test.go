@@ -16,7 +16,7 @@ func TestABanAfterOneDenialIsABan(t *testing.T) {
 		values := map[string]string{}
 		run := func(cmd *Command, ban, line string) *Call {
 			c := decideAt(now, cmd, values[ban], line)
-			values[ban] = c.Key.leaves(values[ban])
+			values[ban] = c.First.leaves(values[ban])
 			return c
 		}
 		for range 30 {
@@ -28,9 +28,9 @@ func TestABanAfterOneDenialIsABan(t *testing.T) {
 			want := run(Limit, "alone", line+ban)
 			got := run(Limit, "after", line+ban+" AFTER 1/"+period)
 			require.Equal(t, want.Integers, got.Integers)
-			require.Equal(t, want.Effect, got.Effect)
-			require.Equal(t, want.ExpireAtMs, got.ExpireAtMs)
-			require.Equal(t, want.ExpireNoEarlier, got.ExpireNoEarlier)
+			require.Equal(t, want.First.Effect, got.First.Effect)
+			require.Equal(t, want.First.ExpireAtMs, got.First.ExpireAtMs)
+			require.Equal(t, want.First.ExpireNoEarlier, got.First.ExpireNoEarlier)
 			require.Equal(t, values["alone"], values["after"])
 		}
 	})
@@ -45,9 +45,9 @@ func TestACountOfDenialsIsReadExactly(t *testing.T) {
 			c := decide(Limit, changed, "k RATE 5/s BURST 1 BAN 1m AFTER 3/1h")
 			if c.Reply == ReplyError {
 				assert.Equal(t, wrongValue, string(c.Error))
-				assert.Equal(t, Keep, c.Effect)
-			} else if c.Effect == Set && c.NewValue[0] != banMark {
-				assert.NotEqual(t, ReplyError, decide(Peek, string(c.NewValue), "k RATE 5/s").Reply, "%x", c.NewValue)
+				assert.Equal(t, Keep, c.First.Effect)
+			} else if c.First.Effect == Set && c.First.NewValue[0] != banMark {
+				assert.NotEqual(t, ReplyError, decide(Peek, string(c.First.NewValue), "k RATE 5/s").Reply, "%x", c.First.NewValue)
 			}
 		}
 	}

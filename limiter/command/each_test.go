@@ -50,7 +50,7 @@ func TestEachChangesNoDecision(t *testing.T) {
 				c := decideAt(now, Limit, values[0], alone+" EACH")
 				require.Equal(t, with.Integers[:fieldsOfLimit], c.Integers, line)
 				require.Equal(t, with.Each, c.Each, line)
-				require.Equal(t, []any{with.Keys[0].Effect, string(with.Keys[0].NewValue)}, []any{c.Effect, string(c.NewValue)}, line)
+				require.Equal(t, []any{with.Keys[0].Effect, string(with.Keys[0].NewValue)}, []any{c.First.Effect, string(c.First.NewValue)}, line)
 			}
 			for i := range values {
 				require.Equal(t, string(without.Keys[i].NewValue), string(with.Keys[i].NewValue), line)

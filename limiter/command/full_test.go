@@ -19,7 +19,7 @@ func TestWhereNobodyElseMayWaitACallIsAnsweredAsOneThatCannot(t *testing.T) {
 					name := fmt.Sprintf("%q: k %s %s, %d ahead", value, limits, rest, ahead)
 					answers := func(mayBlock, isFull bool) (c *Call, waits bool) {
 						c = decide(Wait, value, "k "+limits+" "+rest)
-						c.MayBlock, c.IsFull, c.Ahead = mayBlock, isFull, ahead
+						c.MayBlock, c.IsFull, c.First.Ahead = mayBlock, isFull, ahead
 						c.Run(Wait)
 						return c, c.Reply == ReplyLater || c.Reply == ReplyInTurn
 					}
@@ -30,7 +30,7 @@ func TestWhereNobodyElseMayWaitACallIsAnsweredAsOneThatCannot(t *testing.T) {
 					full, alsoWaits := answers(true, true)
 					require.False(t, alsoWaits, name)
 					assert.Equal(t, cannot.Integers, full.Integers, name)
-					assert.Equal(t, cannot.Effect, full.Effect, name)
+					assert.Equal(t, cannot.First.Effect, full.First.Effect, name)
 					assert.Equal(t, waits, full.TurnedAway, name)
 					if waits {
 						waited++

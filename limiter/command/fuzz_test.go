@@ -20,12 +20,12 @@ func FuzzThrottle(f *testing.F) {
 		if now < 0 {
 			t.Skip("the server's clock is past 1970")
 		}
-		c := &Call{In: &In{NowNs: now, ArgCount: 5, Args: [][]byte{[]byte("key"), maxBurst, count, period, quantity}}, Key: &Key{Kind: String, Value: value}}
+		c := &Call{In: &In{NowNs: now, ArgCount: 5, Args: [][]byte{[]byte("key"), maxBurst, count, period, quantity}}, First: &Key{Kind: String, Value: value}}
 		c.Run(Throttle)
 		switch c.Reply {
 		case ReplyError:
 			assert.NotEmpty(t, c.Error)
-			assert.Equal(t, Keep, c.Effect)
+			assert.Equal(t, Keep, c.First.Effect)
 		case ReplyIntegers:
 			limited, limit, remaining, retry, reset := c.Integers[0], c.Integers[1], c.Integers[2], c.Integers[3], c.Integers[4]
 			assert.Contains(t, []int64{0, 1}, limited)
@@ -36,10 +36,10 @@ func FuzzThrottle(f *testing.F) {
 		default:
 			t.Fatalf("reply of kind %d to five arguments", c.Reply)
 		}
-		if c.Effect == Set {
-			assert.NotEmpty(t, c.NewValue)
-			assert.LessOrEqual(t, len(c.NewValue), MaxValueLen)
-			assert.Zero(t, c.ExpireAtMs%1000)
+		if c.First.Effect == Set {
+			assert.NotEmpty(t, c.First.NewValue)
+			assert.LessOrEqual(t, len(c.First.NewValue), MaxValueLen)
+			assert.Zero(t, c.First.ExpireAtMs%1000)
 		}
 	})
 }

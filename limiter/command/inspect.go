@@ -56,7 +56,7 @@ var limitKinds = [...][]byte{
 func inspect(c *Call) {
 	in, count := &c.stored, 0
 	lapsesAtMs, held := int64(0), int64(0)
-	switch c.Kind {
+	switch c.First.Kind {
 	case SortedSet:
 		l, ok := c.leases()
 		if !ok {
@@ -68,10 +68,10 @@ func inspect(c *Call) {
 		if !c.decodeStack() {
 			return
 		}
-		in.kind = c.holds()
+		in.kind = c.First.holds()
 		count = c.inspectLimits(in)
 	}
-	in.head = [7]int64{c.NowNs / 1_000_000, int64(len(c.Value)), c.expiresAtMs(), msAt(uint64(c.banUntil)), held, lapsesAtMs, c.Ahead}
+	in.head = [7]int64{c.NowNs / 1_000_000, int64(len(c.First.Value)), c.First.expiresAtMs(), msAt(uint64(c.First.banUntil)), held, lapsesAtMs, c.First.Ahead}
 	c.RowCount = 1 + count
 	c.Reply = ReplyNested
 }
@@ -104,7 +104,7 @@ func (c *Call) inspectLimits(in *inspection) (count int) {
 			to.said[4] = msAt(l.ResetAt)
 		}
 	}
-	if count == 0 && c.Kind == String && !c.nothingKept() {
+	if count == 0 && c.First.Kind == String && !c.First.nothingKept() {
 		in.limits[0].kind, in.limits[0].said = limitKinds[stack.Rate], [6]int64{stack.Unknown}
 		return 1
 	}

@@ -23,7 +23,7 @@ func TestWhatIsStoredIsWhatAPeekFindsThere(t *testing.T) {
 		value, now := "", nowNs
 		for range rapid.IntRange(1, 80).Draw(t, "calls") {
 			c := decideAt(now, Limit, value, fmt.Sprint(line, " COST ", rapid.IntRange(0, 4).Draw(t, "cost")))
-			value = c.leaves(value)
+			value = c.First.leaves(value)
 			now += rapid.SampledFrom([]int64{0, 1, 100 * ms, nsPerSecond, 40 * nsPerSecond}).Draw(t, "step")
 		}
 		if rapid.IntRange(0, 3).Draw(t, "back") == 0 {
@@ -72,10 +72,10 @@ func FuzzInspect(f *testing.F) {
 			t.Skip("the server's clock is past 1970")
 		}
 		c := call("k")
-		c.NowNs, c.Kind, c.Value, c.ExpireAtMs = now, String, slices.Clone(value), expiresAtMs
+		c.NowNs, c.First.Kind, c.First.Value, c.First.ExpireAtMs = now, String, slices.Clone(value), expiresAtMs
 		c.Run(Inspect)
-		require.Equal(t, value, c.Value, "the value is only looked at")
-		require.Equal(t, Keep, c.Effect)
+		require.Equal(t, value, c.First.Value, "the value is only looked at")
+		require.Equal(t, Keep, c.First.Effect)
 		if lift := decideAt(now, Ban, string(value), "k 0"); lift.Reply == ReplyError && len(value) > 0 {
 			requireError(t, c, string(lift.Error), "k")
 			return

@@ -39,7 +39,7 @@ const wrongSet = "WRONGTYPE The sorted set at this key does not hold leases: a s
 
 // leases returns the leases of the only key. If the key holds anything else, the call has failed and ok is false.
 func (c *Call) leases() (l lease.Leases, ok bool) {
-	problem := c.Key.leases(&l, c.NowNs)
+	problem := c.First.leases(&l, c.NowNs)
 	if problem != "" {
 		c.Fail(problem)
 	}
@@ -108,12 +108,12 @@ func takeLease(c *Call) {
 		return
 	}
 	slots := r.Slots
-	if c.Turn != Arriving && c.LineSlots != NoSlots {
-		slots = c.LineSlots
+	if c.Turn != Arriving && c.First.LineSlots != NoSlots {
+		slots = c.First.LineSlots
 	}
-	c.ToldSlots = slots
-	if c.Ahead > 0 {
-		c.countAhead(&l, slots, c.place(r))
+	c.First.ToldSlots = slots
+	if c.First.Ahead > 0 {
+		c.First.countAhead(&l, slots, c.place(r))
 	}
 	if c.Turn == Leaving {
 		c.describeLease(l.Limited(slots))
@@ -129,10 +129,10 @@ func takeLease(c *Call) {
 		return
 	}
 	if !result.Limited {
-		c.storeSlot(result)
+		c.First.storeSlot(result)
 	}
 	c.describeLease(result)
-	if c.Members.Unread {
+	if c.First.Members.Unread {
 		c.describeIfThere(result)
 	}
 }
@@ -143,7 +143,7 @@ func (c *Call) describeIfThere(r lease.Result) {
 	if r.Limited {
 		panic("a lease was not looked up, and no slot is free")
 	}
-	there := &c.Members.IfThere
+	there := &c.First.Members.IfThere
 	there.Event, there.Field, there.Integer = Renewed, fieldRemaining, r.Remaining+1
 }
 
@@ -204,7 +204,7 @@ func eventOf(r lease.Result) Event {
 
 // describeLease answers with the fields of a result, in the order of leaseFields.
 func (c *Call) describeLease(r lease.Result) {
-	c.Members.Event = eventOf(r)
+	c.First.Members.Event = eventOf(r)
 	limited := int64(0)
 	if r.Limited {
 		limited = 1

@@ -52,7 +52,7 @@ func FuzzLeases(f *testing.F) {
 	} {
 		f.Add(uint8(slices.Index(fuzzedLeases, seed.command)), []byte(strings.ReplaceAll(seed.line, " ", separator)), []byte(seed.ids), float64(nowMs)+seed.atMs, seed.now, seed.ahead, true)
 	}
-	reused := Call{In: &In{}, Key: &Key{}, Past: &Past{}}
+	reused := Call{In: &In{}, First: &Key{}, Past: &Past{}}
 	f.Fuzz(func(t *testing.T, command uint8, line, ids []byte, endMs float64, now int64, ahead uint8, mayBlock bool) {
 		if now < 0 || math.IsNaN(endMs) {
 			t.Skip("the server's clock is past 1970, and no score is NaN")
@@ -63,29 +63,29 @@ func FuzzLeases(f *testing.F) {
 			set.scores[string(id)] = endMs + float64(1000*i)
 		}
 		words := bytes.Split(line, []byte(separator))
-		c := &Call{In: &In{NowNs: now, MayBlock: mayBlock, ArgCount: len(words), Args: words[:min(len(words), MaxArgs)]}, Key: &Key{}}
-		c.Ahead, c.LineSlots = int64(ahead), NoSlots
+		c := &Call{In: &In{NowNs: now, MayBlock: mayBlock, ArgCount: len(words), Args: words[:min(len(words), MaxArgs)]}, First: &Key{}}
+		c.First.Ahead, c.First.LineSlots = int64(ahead), NoSlots
 		set.gather(c, cmd)
 		c.Run(cmd)
 		reused.NowNs, reused.MayBlock, reused.Args, reused.ArgCount = c.NowNs, c.MayBlock, c.Args, c.ArgCount
-		reused.Ahead, reused.LineSlots = c.Ahead, NoSlots
+		reused.First.Ahead, reused.First.LineSlots = c.First.Ahead, NoSlots
 		set.gather(&reused, cmd)
 		reused.Run(cmd)
 		requireSameLeases(t, c, &reused)
 		switch c.Reply {
 		case ReplyWrongArity:
-			require.Equal(t, Keep, c.Effect)
+			require.Equal(t, Keep, c.First.Effect)
 		case ReplyError:
 			require.LessOrEqual(t, len(c.Error), MaxErrorLen)
 			require.True(t, bytes.HasPrefix(c.Error, []byte("ERR ")) || bytes.HasPrefix(c.Error, []byte("WRONGTYPE ")))
-			require.Equal(t, Keep, c.Effect)
+			require.Equal(t, Keep, c.First.Effect)
 		case ReplyInTurn:
 			require.True(t, cmd == Lease && mayBlock)
-			require.Equal(t, Keep, c.Effect)
+			require.Equal(t, Keep, c.First.Effect)
 			require.True(t, c.LookNs > 0 && c.TimeoutMs >= 0)
 		case ReplyLeases:
 			require.Equal(t, Leases, cmd)
-			require.Equal(t, Keep, c.Effect)
+			require.Equal(t, Keep, c.First.Effect)
 			require.Equal(t, []int64{set.held(now), int64(ahead)}, c.Integers[:2])
 		default:
 			requireLeases(t, c, cmd, set)
@@ -106,11 +106,11 @@ func requireSameLeases(t require.TestingT, want, got *Call) {
 	require.Equal(t, want.Reply, got.Reply)
 	require.Equal(t, string(want.Error), string(got.Error))
 	require.Equal(t, want.Integers, got.Integers)
-	require.Equal(t, want.Effect, got.Effect)
-	require.Equal(t, want.Members.Remove, got.Members.Remove)
-	require.Equal(t, want.Members.RemoveLowest, got.Members.RemoveLowest)
-	require.Equal(t, want.Members.Add, got.Members.Add)
-	require.Equal(t, want.Members.AddScore, got.Members.AddScore)
+	require.Equal(t, want.First.Effect, got.First.Effect)
+	require.Equal(t, want.First.Members.Remove, got.First.Members.Remove)
+	require.Equal(t, want.First.Members.RemoveLowest, got.First.Members.RemoveLowest)
+	require.Equal(t, want.First.Members.Add, got.First.Members.Add)
+	require.Equal(t, want.First.Members.AddScore, got.First.Members.AddScore)
 }
 
 // requireLeases fails unless a call did what it says to a set.
@@ -122,7 +122,7 @@ func requireLeases(t *testing.T, c *Call, cmd *Command, set leaseSet) {
 	if cmd == Release {
 		require.Equal(t, ReplyInteger, c.Reply)
 		require.Equal(t, before-held, c.Integers[0])
-		require.Equal(t, c.Integers[0] > 0, c.Effect != Keep)
+		require.Equal(t, c.Integers[0] > 0, c.First.Effect != Keep)
 		return
 	}
 	require.True(t, c.Reply == ReplyFields || c.Reply == ReplyIntegers)
@@ -132,19 +132,19 @@ func requireLeases(t *testing.T, c *Call, cmd *Command, set leaseSet) {
 	if limited == 1 {
 		require.Equal(t, cmd == Renew || slots == 0, retry == lease.Never, "-1 where no wait helps")
 		require.NotZero(t, retry, "a caller that obeys would spin")
-		require.Equal(t, Keep, c.Effect)
+		require.Equal(t, Keep, c.First.Effect)
 		require.Zero(t, leaseMs)
 		return
 	}
-	require.Equal(t, ChangeMembers, c.Effect)
+	require.Equal(t, ChangeMembers, c.First.Effect)
 	require.Positive(t, leaseMs)
-	end, ok := lease.Instant(c.Members.AddScore, c.NowNs)
-	require.True(t, ok, "what is written can be read: %v", c.Members.AddScore)
-	require.Equal(t, float64(end), c.Members.AddScore)
+	end, ok := lease.Instant(c.First.Members.AddScore, c.NowNs)
+	require.True(t, ok, "what is written can be read: %v", c.First.Members.AddScore)
+	require.Equal(t, float64(end), c.First.Members.AddScore)
 	require.Equal(t, leaseMs, (end*ms-c.NowNs)/ms)
 	require.LessOrEqual(t, held, before+1)
 	if cmd == Lease && held > before {
-		require.LessOrEqual(t, held+c.Ahead, slots, "one too many")
-		require.Equal(t, slots-held-c.Ahead, remaining)
+		require.LessOrEqual(t, held+c.First.Ahead, slots, "one too many")
+		require.Equal(t, slots-held-c.First.Ahead, remaining)
 	}
 }

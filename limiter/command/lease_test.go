@@ -41,19 +41,19 @@ func (s leaseSet) sorted() []string {
 
 // gather is what C does: it shows c as much of the set as a call gets to see.
 func (s leaseSet) gather(c *Call, cmd *Command) {
-	c.Kind = Absent
+	c.First.Kind = Absent
 	if len(s.scores) > 0 {
-		c.Kind = SortedSet
+		c.First.Kind = SortedSet
 	}
 	all := s.sorted()
 	lapsed := 0
 	for lapsed < len(all) && s.scores[all[lapsed]] <= float64(c.NowNs/ms) {
 		lapsed++
 	}
-	if c.Members == nil {
-		c.Members = &Members{}
+	if c.First.Members == nil {
+		c.First.Members = &Members{}
 	}
-	m := c.Members
+	m := c.First.Members
 	m.NamesAt, m.SlotsAt = placesIn(c, cmd)
 	named := len(c.Named(cmd))
 	m.Reset(int64(len(all)), int64(lapsed), min(lapsed, MaxLowest), named)
@@ -67,7 +67,7 @@ func (s leaseSet) gather(c *Call, cmd *Command) {
 	if len(all) > 0 {
 		m.Beyond = s.scores[all[len(all)-1]] > float64(c.NowNs/ms+FurthestMs)
 	}
-	m.Unread = c.Turn == Arriving && named == 1 && lapsed == 0 && len(all) > 0 && s.room(c) > m.Count+c.Ahead
+	m.Unread = c.Turn == Arriving && named == 1 && lapsed == 0 && len(all) > 0 && s.room(c) > m.Count+c.First.Ahead
 	for i := range m.Named {
 		m.Named[i] = math.NaN()
 		if m.Unread {
@@ -100,7 +100,7 @@ func placesIn(c *Call, cmd *Command) (names, room int) {
 
 // room is the number of members that a call says there may be.
 func (s leaseSet) room(c *Call) (n int64) {
-	if at := c.Members.SlotsAt; at > 0 && at < len(c.Args) {
+	if at := c.First.Members.SlotsAt; at > 0 && at < len(c.Args) {
 		n, _ = words.ParseInt(c.Args[at])
 	}
 	return n
@@ -111,8 +111,8 @@ func (s leaseSet) name(c *Call, cmd *Command, i int) []byte { return c.Named(cmd
 
 // apply is what C does with the outcome.
 func (s *leaseSet) apply(c *Call, cmd *Command) {
-	m := c.Members
-	switch c.Effect {
+	m := c.First.Members
+	switch c.First.Effect {
 	case Delete:
 		clear(s.scores)
 	case ChangeMembers:
@@ -141,7 +141,7 @@ func (s *leaseSet) apply(c *Call, cmd *Command) {
 // run decides a call at an instant, behind ahead others, and applies it.
 func (s *leaseSet) run(cmd *Command, atNs, ahead int64, line string) *Call {
 	c := call(line)
-	c.NowNs, c.Ahead, c.LineSlots = atNs, ahead, NoSlots
+	c.NowNs, c.First.Ahead, c.First.LineSlots = atNs, ahead, NoSlots
 	s.gather(c, cmd)
 	c.Run(cmd)
 	s.apply(c, cmd)
@@ -166,7 +166,7 @@ func TestASortedSetOfAnythingElseIsRefused(t *testing.T) {
 			c := call(line)
 			set := setOf()
 			set.gather(c, cmd)
-			c.Kind = kind
+			c.First.Kind = kind
 			c.Run(cmd)
 			assert.Equal(t, wrongType, string(c.Error), cmd.Name)
 		}
@@ -185,7 +185,7 @@ func TestCallersInLineForAWindowAreShown(t *testing.T) {
 		c := call("k")
 		set := setOf()
 		set.gather(c, Leases)
-		c.Kind, c.Ahead = tt.kind, tt.ahead
+		c.First.Kind, c.First.Ahead = tt.kind, tt.ahead
 		c.Run(Leases)
 		if tt.want != "" {
 			assert.Equal(t, tt.want, string(c.Error), tt)
@@ -210,7 +210,7 @@ func TestLeaseWaits(t *testing.T) {
 		{"not where it cannot be blocked", false, setOf("a", int(nowMs+500), "b", int(nowMs+900)), 0, 0, []int64{1, 0, 0, -1, 0, 0}},
 	} {
 		c := call("k SLOTS 0 TTL 1s ID w TIMEOUT 1.0001s")
-		c.NowNs, c.MayBlock, c.LineSlots = nowNs, test.mayBlock, NoSlots
+		c.NowNs, c.MayBlock, c.First.LineSlots = nowNs, test.mayBlock, NoSlots
 		test.held.gather(c, Lease)
 		c.Run(Lease)
 		assert.Equal(t, []int64{test.lookNs, test.timeoutMs}, []int64{c.LookNs, c.TimeoutMs}, test.name)
@@ -241,7 +241,7 @@ func TestNeverMoreThanNAreHeldWhateverTheClockDoes(t *testing.T) {
 				lost[id] = limited
 			case 1:
 				c := set.run(Release, now, 0, "k ID "+id)
-				require.Equal(t, c.Integers[0] > 0, c.Effect != Keep)
+				require.Equal(t, c.Integers[0] > 0, c.First.Effect != Keep)
 			default:
 				c := set.run(Lease, now, 0, fmt.Sprintf("k SLOTS %d TTL %dms ID %s", slots, ttl, id))
 				if c.Integers[0] == 0 {
@@ -277,12 +277,12 @@ func BenchmarkLease(b *testing.B) {
 		"ID a":                                    Release,
 	} {
 		c := call("k " + name)
-		c.NowNs, c.LineSlots, c.Past = nowNs, NoSlots, &Past{}
+		c.NowNs, c.First.LineSlots, c.Past = nowNs, NoSlots, &Past{}
 		setOf("a", int(nowMs+5), "b", int(nowMs+6)).gather(c, cmd)
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				c.LineSlots = NoSlots
+				c.First.LineSlots = NoSlots
 				c.Run(cmd)
 			}
 		})

@@ -34,10 +34,10 @@ var Leases = register(&Command{
 			return
 		}
 		groups := int64(0)
-		if c.Ahead > 0 {
-			groups, c.groups = c.Line.Groups()
+		if c.First.Ahead > 0 {
+			groups, c.groups = c.First.Line.Groups()
 		}
-		c.Integers = append(c.integers[:0], held, c.Ahead, count, groups)
+		c.Integers = append(c.integers[:0], held, c.First.Ahead, count, groups)
 		c.RowCount = int(min(count, groups))
 		c.Reply = ReplyLeases
 	},
@@ -56,7 +56,7 @@ const (
 
 // held is how many leases of the key have not lapsed: none of a string, at which callers of CL.WAIT stand in line.
 func (c *Call) held() (held int64, ok bool) {
-	if c.Kind == String && c.Ahead > 0 {
+	if c.First.Kind == String && c.First.Ahead > 0 {
 		return 0, true
 	}
 	l, ok := c.leases()

@@ -41,9 +41,9 @@ func (c *Call) limitLone(earlier *past.Request) (done bool) {
 		return false
 	}
 	var tat uint64
-	if c.Kind != Absent {
+	if c.First.Kind != Absent {
 		var ok bool
-		if tat, ok = stack.ParseTAT(c.Value); !ok {
+		if tat, ok = stack.ParseTAT(c.First.Value); !ok {
 			return false
 		}
 	}
@@ -70,22 +70,22 @@ func (c *Call) limitStack(earlier *past.Request) {
 	if r.Each {
 		c.judge()
 	}
-	if c.banned() && !r.Force {
+	if c.First.banned(c.NowNs) && !r.Force {
 		if r.Strict {
-			c.banAnew(r.BanNs, c.NowNs)
+			c.First.banAnew(r.BanNs, c.NowNs)
 		}
 		c.describeOwnBan(&r.Request)
 		return
 	}
 	var result stack.Result
 	c.stack.TakeTo(&result, &r.Request, c.NowNs)
-	if c.banned() { // what was used is a fact, and is kept behind the ban
+	if c.First.banned(c.NowNs) { // what was used is a fact, and is kept behind the ban
 		c.store(result.Changed)
-		c.describeBan(c.Key, &c.stack, c.stack.RetryAfter(&r.Request, c.NowNs), result.Granted)
+		c.describeBan(c.First, &c.stack, c.stack.RetryAfter(&r.Request, c.NowNs), result.Granted)
 		return
 	}
 	if bans(r, &result) {
-		c.banDenied(r, &result, &c.stack, result.Changed, c.NowNs)
+		c.First.banDenied(r, &result, &c.stack, result.Changed, c.NowNs)
 	} else {
 		c.store(result.Changed)
 	}

@@ -19,9 +19,9 @@ func decide(command *Command, value, line string) *Call { return decideAt(nowNs,
 func decideAt(now int64, command *Command, value, line string) *Call {
 	c := call(line)
 	c.NowNs, c.MayBlock = now, true
-	c.Kind, c.Value, c.Room = String, []byte(value), make([]byte, 0, MaxValueLen)
+	c.First.Kind, c.First.Value, c.First.Room = String, []byte(value), make([]byte, 0, MaxValueLen)
 	if value == "" {
-		c.Kind = Absent
+		c.First.Kind = Absent
 	}
 	c.Run(command)
 	return c
@@ -32,7 +32,7 @@ func valueAfter(t testing.TB, lines ...string) (value string) {
 	for _, line := range lines {
 		c := decide(Limit, value, line)
 		require.Equal(t, ReplyFields, c.Reply, "%s: %s", line, c.Error)
-		value = c.Key.leaves(value)
+		value = c.First.leaves(value)
 	}
 	return value
 }
@@ -133,7 +133,7 @@ func crowdedWindow(t testing.TB) (value string) {
 		c := decide(Limit, value, "k WINDOW 100/m")
 		c.NowNs += int64(i) * 10 * ms
 		c.Run(Limit)
-		value = string(c.NewValue)
+		value = string(c.First.NewValue)
 	}
 	return value
 }
@@ -154,7 +154,7 @@ func BenchmarkLimit(b *testing.B) {
 			for b.Loop() {
 				c.Run(Limit)
 			}
-			b.ReportMetric(float64(len(c.Value)), "bytes")
+			b.ReportMetric(float64(len(c.First.Value)), "bytes")
 		})
 	}
 }

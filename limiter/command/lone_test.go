@@ -20,21 +20,21 @@ func TestALoneRateThatIsRememberedDecidesAsOneThatIsRead(t *testing.T) {
 		line += rapid.SampledFrom([]string{"", "", " COST 0", " COST 3", " COST 9", " COST 9223372036854775807"}).Draw(t, "cost")
 		line += rapid.SampledFrom([]string{"", "", " COMPACT", " STRICT", " FORCE", " UPTO", " EACH", " MAXWAIT 1s", " BAN 1s", " SHADOW"}).Draw(t, "option")
 
-		again := Call{In: &In{}, Key: &Key{}, Past: &Past{}, Top: &TopKeys{}}
+		again := Call{In: &In{}, First: &Key{}, Past: &Past{}, Top: &TopKeys{}}
 		value, now := firstValue(t), nowNs
 		for range 20 {
 			now = max(now+rapid.Int64Range(-nsPerSecond, 3*nsPerSecond).Draw(t, "step"), 0)
 			want := decideAt(now, Limit, value, line)
 			*again.In = *want.In
-			*again.Key = Key{Kind: want.Kind, Value: []byte(value), Room: make([]byte, 0, MaxValueLen)}
+			*again.First = Key{Kind: want.First.Kind, Value: []byte(value), Room: make([]byte, 0, MaxValueLen)}
 			again.Run(Limit)
 			requireSameAnswer(t, want, &again)
 			require.Equal(t, *want.Outcome, *again.Outcome)
-			require.Equal(t, want.ExpireNoEarlier, again.ExpireNoEarlier)
+			require.Equal(t, want.First.ExpireNoEarlier, again.First.ExpireNoEarlier)
 			if want.Reply == ReplyError {
 				return
 			}
-			value = want.Key.leaves(value)
+			value = want.First.leaves(value)
 		}
 	})
 }

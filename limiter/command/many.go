@@ -164,10 +164,10 @@ func (c *Call) noteGroups(args [][]byte, r *words.Request, groups int) {
 
 // idIn is the index of the id in the words behind the keys if it is where the leases were looked up, or -1.
 func (c *Call) idIn(args [][]byte) int {
-	if c.Members == nil {
+	if c.First.Members == nil {
 		return -1
 	}
-	at := c.Members.NamesAt - 1 - len(c.Keys)
+	at := c.First.Members.NamesAt - 1 - len(c.Keys)
 	if at < 1 || at >= len(args) || !words.SpellsID(args[at-1]) {
 		return -1
 	}
@@ -179,7 +179,7 @@ func (c *Call) findID() (ok bool) {
 	if c.parser.IDsAt() == 0 {
 		return true
 	}
-	if c.Members == nil {
+	if c.First.Members == nil {
 		c.Reply = ReplyElsewhere
 		return false
 	}

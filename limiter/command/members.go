@@ -81,7 +81,7 @@ func (m *Members) changeNothing() {
 
 // Named returns the members that a call names, if its words stand where Members says.
 func (c *Call) Named(cmd *Command) [][]byte {
-	at := c.Members.NamesAt
+	at := c.First.Members.NamesAt
 	if at <= 0 || at >= len(c.Args) {
 		return nil
 	}

@@ -39,7 +39,7 @@ func FuzzMany(f *testing.F) {
 		f.Add([]byte(strings.ReplaceAll(seed.line, " ", separator)), []byte(seed.first), []byte(seed.others), seed.now)
 	}
 	reused := Call{In: &In{}, Keys: make([]Key, MaxKeys), Past: &Past{}, Many: &Many{}}
-	reused.Key = &reused.Keys[0]
+	reused.First = &reused.Keys[0]
 	other := many(nil, "2 a b RATE 5/s NEXT RATE 6/s")
 	room := &Many{}
 	f.Fuzz(func(t *testing.T, line, first, others []byte, now int64) {
@@ -49,7 +49,7 @@ func FuzzMany(f *testing.F) {
 		words := bytes.Split(line, []byte(separator))
 		c := &Call{In: &In{NowNs: now, ArgCount: len(words), Args: words[:min(len(words), MaxArgsOfKeys)]}, Many: room}
 		c.Keys = make([]Key, MaxKeys)
-		c.Key = &c.Keys[0]
+		c.First = &c.Keys[0]
 		values := []string{string(first)}
 		for range MaxKeys {
 			values = append(values, string(others))

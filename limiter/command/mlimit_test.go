@@ -26,7 +26,7 @@ func many(values []string, line string) *Call {
 	roomsUsed++
 	c := &Call{In: &In{NowNs: nowNs}, Many: &rooms[1+roomsUsed%(len(rooms)-1)]}
 	c.Keys = keysWithRoom()
-	c.Key = &c.Keys[0]
+	c.First = &c.Keys[0]
 	for _, word := range strings.Fields(line) {
 		c.Args = append(c.Args, []byte(word))
 	}
@@ -98,7 +98,7 @@ func TestMLimitOfOneKeyIsLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		line, value := drawLimits(t), ""
 		shared := Call{In: &In{NowNs: nowNs}, Keys: make([]Key, MaxKeys), Past: &past, Many: &rooms[0]}
-		shared.Key = &shared.Keys[0]
+		shared.First = &shared.Keys[0]
 		for range 3 {
 			words := line + drawOptions(t)
 			alone := decide(Limit, value, "k "+words)
@@ -117,13 +117,13 @@ func TestMLimitOfOneKeyIsLimit(t *testing.T) {
 				require.Equal(t, append(slices.Clone(alone.Integers), 1), c.Integers, words)
 				require.Equal(t, alone.Tally, c.Tally)
 				require.Equal(t, alone.Shadowed, c.Shadowed)
-				require.Equal(t, alone.Effect, c.Keys[0].Effect, words)
-				if alone.Effect == Set {
-					require.Equal(t, string(alone.NewValue), string(c.Keys[0].NewValue), words)
-					require.Equal(t, alone.ExpireAtMs, c.Keys[0].ExpireAtMs)
+				require.Equal(t, alone.First.Effect, c.Keys[0].Effect, words)
+				if alone.First.Effect == Set {
+					require.Equal(t, string(alone.First.NewValue), string(c.Keys[0].NewValue), words)
+					require.Equal(t, alone.First.ExpireAtMs, c.Keys[0].ExpireAtMs)
 				}
 			}
-			value = alone.Key.leaves(value)
+			value = alone.First.leaves(value)
 		}
 	})
 }

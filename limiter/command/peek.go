@@ -25,7 +25,7 @@ func peek(c *Call) {
 	if r.Each {
 		c.judge()
 	}
-	if c.banned() {
+	if c.First.banned(c.NowNs) {
 		c.describeOwnBan(&r.Request)
 		return
 	}

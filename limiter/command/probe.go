@@ -74,8 +74,8 @@ var ProbeMembers = register(&Command{
 	Run: func(c *Call) {
 		ms, ok := words.ParseInt(c.Args[1])
 		drop, also := words.ParseInt(c.Args[2])
-		m := c.Members
-		if !ok || !also || len(m.Named) == 0 || c.Kind != Absent && c.Kind != SortedSet {
+		m := c.First.Members
+		if !ok || !also || len(m.Named) == 0 || c.First.Kind != Absent && c.First.Kind != SortedSet {
 			c.Fail(wrongType)
 			return
 		}
@@ -83,7 +83,7 @@ var ProbeMembers = register(&Command{
 		for _, score := range m.Named[:min(len(m.Named), 2)] {
 			c.Integers = append(c.Integers, instant(score))
 		}
-		c.Effect = ChangeMembers
+		c.First.Effect = ChangeMembers
 		m.RemoveLowest = min(int(drop), len(m.Lowest))
 		for i := range m.Remove {
 			m.Remove[i] = i > 0 || ms == 0

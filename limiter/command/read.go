@@ -51,7 +51,7 @@ func (c *Call) readAnew() (ok bool) {
 		c.refuse(err)
 		return false
 	}
-	if m := c.Members; m != nil && (m.NamesAt != p.IDsAt() || m.SlotsAt != p.SlotsAt()) {
+	if m := c.First.Members; m != nil && (m.NamesAt != p.IDsAt() || m.SlotsAt != p.SlotsAt()) {
 		m.NamesAt, m.SlotsAt = p.IDsAt(), p.SlotsAt()
 		c.Reply = ReplyElsewhere
 		return false
@@ -67,8 +67,8 @@ func (c *Call) readAnew() (ok bool) {
 
 // placeOfID is where the id stands that calls which are remembered may differ in, as far as Members says.
 func (c *Call) placeOfID() (at past.Place) {
-	if c.Past != nil && c.Members != nil && c.cmd.MaxMembers == 1 {
-		at.ID, at.Slots = c.Members.NamesAt, c.Members.SlotsAt
+	if c.Past != nil && c.First.Members != nil && c.cmd.MaxMembers == 1 {
+		at.ID, at.Slots = c.First.Members.NamesAt, c.First.Members.SlotsAt
 	}
 	return at
 }

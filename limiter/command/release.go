@@ -30,12 +30,12 @@ func release(c *Call) {
 	if _, ok := c.read(); !ok {
 		return
 	}
-	ids := c.Args[c.Members.NamesAt:]
+	ids := c.Args[c.First.Members.NamesAt:]
 	l, ok := c.leases()
 	if !ok {
 		return
 	}
-	m := c.Members
+	m := c.First.Members
 	released := int64(0)
 	for i, score := range m.Named {
 		if end := leaseEnd(score); end == 0 || lease.Lapsed(end, c.NowNs) || namedBefore(ids, m.Named, i) {
@@ -45,7 +45,7 @@ func release(c *Call) {
 		released++
 	}
 	if released > 0 {
-		c.Key.release(released, l.Held)
+		c.First.release(released, l.Held)
 	}
 	c.integers[0] = released
 	c.Integers = c.integers[:1]

@@ -28,7 +28,7 @@ var Renew = register(&Command{
 		}
 		result := l.Renew(r.TTLNs)
 		if !result.Limited {
-			c.storeLease(result)
+			c.First.storeLease(result)
 		}
 		c.describeLease(result)
 	},

@@ -59,7 +59,7 @@ func ask(calls *Past, line string) (c *Call, cmd *Command) {
 	for i, word := range c.Args {
 		c.Args[i] = []byte(strings.ReplaceAll(string(word), "_", ""))
 	}
-	c.LineSlots, c.Past = NoSlots, calls
+	c.First.LineSlots, c.Past = NoSlots, calls
 	if cmd.NamesAt > 0 {
 		setOf("a", int(nowMs+5), "b", int(nowMs+6)).gather(c, cmd)
 	}
@@ -69,11 +69,11 @@ func ask(calls *Past, line string) (c *Call, cmd *Command) {
 
 // whatComesOf is all that comes of a call.
 func whatComesOf(c *Call) string {
-	text := fmt.Sprint(c.Reply, c.Integers, string(c.Error), c.Effect, string(c.NewValue))
+	text := fmt.Sprint(c.Reply, c.Integers, string(c.Error), c.First.Effect, string(c.First.NewValue))
 	for _, key := range c.Keys {
 		text += fmt.Sprint(key.Effect, string(key.NewValue))
 	}
-	if m := c.Members; m != nil {
+	if m := c.First.Members; m != nil {
 		text += fmt.Sprint(m.Add, m.AddScore, m.Remove, m.Event, m.Released)
 	}
 	return text
@@ -135,7 +135,7 @@ func TestACallIsRememberedIfThereIsRoomForIt(t *testing.T) {
 func BenchmarkTurns(b *testing.B) {
 	for _, plans := range []int{1, 8} {
 		b.Run(fmt.Sprint(plans), func(b *testing.B) {
-			c := Call{In: &In{}, Key: &Key{}, Past: &Past{}}
+			c := Call{In: &In{}, First: &Key{}, Past: &Past{}}
 			value := []byte(valueAfter(b, "k RATE 1000/m RATE 100000/h RATE 1000000/d"))
 			var args [8][][]byte
 			for i := range args {
@@ -143,7 +143,7 @@ func BenchmarkTurns(b *testing.B) {
 			}
 			c.NowNs, c.ArgCount = nowNs+nsPerSecond, len(args[0])
 			for i := 0; b.Loop(); i++ {
-				c.Args, c.Kind, c.Value = args[i%len(args)], String, value
+				c.Args, c.First.Kind, c.First.Value = args[i%len(args)], String, value
 				c.Run(Limit)
 			}
 			require.Equal(b, ReplyFields, c.Reply)

@@ -67,15 +67,15 @@ func FuzzRequest(f *testing.F) {
 	} {
 		f.Add(uint8(slices.Index(fuzzed, seed.command)), []byte(strings.ReplaceAll(seed.line, " ", separator)), []byte(seed.value), seed.now, true)
 	}
-	reused := Call{In: &In{}, Key: &Key{}, Past: &Past{}}
+	reused := Call{In: &In{}, First: &Key{}, Past: &Past{}}
 	f.Fuzz(func(t *testing.T, command uint8, line, value []byte, now int64, mayBlock bool) {
 		if now < 0 {
 			t.Skip("the server's clock is past 1970")
 		}
 		words := bytes.Split(line, []byte(separator))
-		c := &Call{In: &In{NowNs: now, MayBlock: mayBlock, ArgCount: len(words), Args: words[:min(len(words), MaxArgs)]}, Key: &Key{Kind: String, Value: value}}
+		c := &Call{In: &In{NowNs: now, MayBlock: mayBlock, ArgCount: len(words), Args: words[:min(len(words), MaxArgs)]}, First: &Key{Kind: String, Value: value}}
 		if len(value) == 0 {
-			c.Kind = Absent
+			c.First.Kind = Absent
 		}
 		index := fuzzed[int(command)%len(fuzzed)]
 		lineWas, valueWas := slices.Clone(line), slices.Clone(value)
@@ -88,7 +88,7 @@ func FuzzRequest(f *testing.F) {
 				reused.Args, reused.ArgCount = other.Args, other.ArgCount
 				reused.Run(Peek)
 			}
-			reused.NowNs, reused.MayBlock, reused.Kind, reused.Value = c.NowNs, c.MayBlock, c.Kind, value
+			reused.NowNs, reused.MayBlock, reused.First.Kind, reused.First.Value = c.NowNs, c.MayBlock, c.First.Kind, value
 			reused.Args, reused.ArgCount = c.Args, c.ArgCount
 			reused.Run(index)
 			requireSameAnswer(t, c, &reused)
@@ -98,7 +98,7 @@ func FuzzRequest(f *testing.F) {
 			return // has a target of its own
 		}
 		requireOneAnswer(t, c, index)
-		if c.Effect == Set {
+		if c.First.Effect == Set {
 			requireReadable(t, c, index)
 		}
 		if c.Reply == ReplyLater {
@@ -114,10 +114,10 @@ func requireSameAnswer(t require.TestingT, want, got *Call) {
 	require.Equal(t, want.Reply, got.Reply)
 	require.Equal(t, string(want.Error), string(got.Error))
 	require.Equal(t, want.Integers, got.Integers)
-	require.Equal(t, want.Effect, got.Effect)
-	require.Equal(t, string(want.NewValue), string(got.NewValue))
-	if want.Effect == Set {
-		require.Equal(t, want.ExpireAtMs, got.ExpireAtMs)
+	require.Equal(t, want.First.Effect, got.First.Effect)
+	require.Equal(t, string(want.First.NewValue), string(got.First.NewValue))
+	if want.First.Effect == Set {
+		require.Equal(t, want.First.ExpireAtMs, got.First.ExpireAtMs)
 	}
 	if want.Reply == ReplyLater {
 		require.Equal(t, want.WaitNs, got.WaitNs)
@@ -133,12 +133,12 @@ func requireOneAnswer(t *testing.T, c *Call, index *Command) {
 	switch c.Reply {
 	case ReplyWrongArity:
 		require.Less(t, c.ArgCount, index.least)
-		require.Equal(t, Keep, c.Effect)
+		require.Equal(t, Keep, c.First.Effect)
 	case ReplyError:
 		require.NotEmpty(t, c.Error)
 		require.LessOrEqual(t, len(c.Error), MaxErrorLen)
 		require.True(t, bytes.HasPrefix(c.Error, []byte("ERR ")) || bytes.HasPrefix(c.Error, []byte("WRONGTYPE ")))
-		require.Equal(t, Keep, c.Effect)
+		require.Equal(t, Keep, c.First.Effect)
 	case ReplyFields, ReplyIntegers:
 		requireFields(t, c, index)
 	case ReplyLater:
@@ -146,7 +146,7 @@ func requireOneAnswer(t *testing.T, c *Call, index *Command) {
 		require.True(t, c.MayBlock)
 		require.Positive(t, c.WaitNs)
 		require.True(t, c.Cost > 0 || says(c, "TAKE"))
-		require.Equal(t, Set, c.Effect)
+		require.Equal(t, Set, c.First.Effect)
 	case ReplyInTurn:
 		require.Equal(t, Wait, index)
 		require.True(t, c.MayBlock && !c.stack.RatesOnly())
@@ -155,7 +155,7 @@ func requireOneAnswer(t *testing.T, c *Call, index *Command) {
 		t.Fatalf("reply of kind %d", c.Reply)
 	}
 	if index == Peek {
-		require.Equal(t, Keep, c.Effect)
+		require.Equal(t, Keep, c.First.Effect)
 	}
 }
 
@@ -163,7 +163,7 @@ func requireFields(t *testing.T, c *Call, index *Command) {
 	f := fieldsOf(t, c)
 	require.Contains(t, []int64{0, 1}, f.limited)
 	if f.rule == 0 {
-		require.True(t, c.banned() && f.limited == 1, "only a ban is no rule")
+		require.True(t, c.First.banned(c.NowNs) && f.limited == 1, "only a ban is no rule")
 	} else {
 		require.LessOrEqual(t, f.rule, int64(c.stack.Len()))
 	}
@@ -190,10 +190,10 @@ func says(c *Call, name string) bool {
 
 // requireThrottleReadable fails unless CL.THROTTLE reads what it writes.
 func requireThrottleReadable(t *testing.T, c *Call) {
-	if c.Effect != Set {
+	if c.First.Effect != Set {
 		return
 	}
-	again := &Call{In: &In{NowNs: c.NowNs, ArgCount: c.ArgCount, Args: c.Args}, Key: &Key{Kind: String, Value: slices.Clone(c.NewValue)}}
+	again := &Call{In: &In{NowNs: c.NowNs, ArgCount: c.ArgCount, Args: c.Args}, First: &Key{Kind: String, Value: slices.Clone(c.First.NewValue)}}
 	again.Run(Throttle)
 	require.Equal(t, ReplyIntegers, again.Reply, string(again.Error))
 }
@@ -201,14 +201,14 @@ func requireThrottleReadable(t *testing.T, c *Call) {
 // requireReadable fails unless the value to be written is the state of the stack, outlives the call, and can be read by
 // the same call again.
 func requireReadable(t *testing.T, c *Call, index *Command) {
-	require.NotEmpty(t, c.NewValue)
-	require.LessOrEqual(t, len(c.NewValue), MaxValueLen)
-	require.Zero(t, c.ExpireAtMs%1000)
-	require.Greater(t, c.ExpireAtMs, c.NowNs/1_000_000)
+	require.NotEmpty(t, c.First.NewValue)
+	require.LessOrEqual(t, len(c.First.NewValue), MaxValueLen)
+	require.Zero(t, c.First.ExpireAtMs%1000)
+	require.Greater(t, c.First.ExpireAtMs, c.NowNs/1_000_000)
 
 	var s stack.Stack
 	s.Load(c.stack.Limits(nil))
-	state := c.NewValue
+	state := c.First.NewValue
 	if state[0] == banMark {
 		if state = state[banLen:]; len(state) == 0 {
 			return
@@ -218,9 +218,9 @@ func requireReadable(t *testing.T, c *Call, index *Command) {
 	if index != Refund { // which adds no limits to a value
 		require.Equal(t, state, s.Append(nil))
 	}
-	require.LessOrEqual(t, s.ExpireAt(c.NowNs), uint64(c.ExpireAtMs)*1_000_000)
+	require.LessOrEqual(t, s.ExpireAt(c.NowNs), uint64(c.First.ExpireAtMs)*1_000_000)
 
-	again := &Call{In: &In{NowNs: c.NowNs, MayBlock: c.MayBlock, ArgCount: c.ArgCount, Args: c.Args}, Key: &Key{Kind: String, Value: slices.Clone(c.NewValue)}}
+	again := &Call{In: &In{NowNs: c.NowNs, MayBlock: c.MayBlock, ArgCount: c.ArgCount, Args: c.Args}, First: &Key{Kind: String, Value: slices.Clone(c.First.NewValue)}}
 	again.Run(index)
 	require.Contains(t, []ReplyKind{ReplyFields, ReplyIntegers, ReplyLater, ReplyInTurn}, again.Reply)
 }

@@ -86,16 +86,16 @@ func (r *retryRun) run(cmd *Command, line string, now int64) (c *Call, values []
 		c = many(values, line)
 	} else {
 		c = call(line)
-		c.Kind, c.Value = String, []byte(values[0])
+		c.First.Kind, c.First.Value = String, []byte(values[0])
 		if values[0] == "" {
-			c.Kind = Absent
+			c.First.Kind = Absent
 		}
 	}
 	c.NowNs = now
 	c.Run(cmd)
 	keys := c.Keys
 	if cmd != MLimit {
-		keys = []Key{*c.Key}
+		keys = []Key{*c.First}
 	}
 	for i := range keys {
 		values[i] = keys[i].leaves(values[i])

@@ -14,7 +14,7 @@ const (
 // decodeStack reads the key into c.stack, whose limits are there. When the key holds
 // anything but a limiter's state the call has failed and ok is false.
 func (c *Call) decodeStack() (ok bool) {
-	if problem := c.decode(&c.stack); problem != "" {
+	if problem := c.First.decode(&c.stack); problem != "" {
 		c.Fail(problem)
 		return false
 	}
@@ -40,7 +40,7 @@ func (k *Key) decode(s *stack.Stack) (problem string) {
 // store writes c.stack to the key, or removes the key when all its limits are full.
 func (c *Call) store(changed bool) {
 	if changed {
-		c.Key.store(&c.stack, c.NowNs)
+		c.First.store(&c.stack, c.NowNs)
 	}
 }
 
@@ -63,9 +63,9 @@ func (k *Key) store(s *stack.Stack, nowNs int64) {
 
 // storeTAT makes tat the key's value, to live until its bucket is full again.
 func (c *Call) storeTAT(tat uint64) {
-	c.Effect = Set
-	c.NewValue = stack.AppendTAT(c.Room, tat)
-	c.ExpireAtMs = expireAtMs(tat)
+	c.First.Effect = Set
+	c.First.NewValue = stack.AppendTAT(c.First.Room, tat)
+	c.First.ExpireAtMs = expireAtMs(tat)
 }
 
 // expireAtMs is when a key expires whose limits are full at fullAt: rounded up to a

@@ -42,9 +42,9 @@ func throttle(c *Call) {
 // throttleBy decides by a limit.
 func (c *Call) throttleBy(rate *past.Limit, quantity int64) {
 	var tat uint64
-	if c.Kind != Absent {
+	if c.First.Kind != Absent {
 		var ok bool
-		if tat, ok = stack.ParseTAT(c.Value); !ok {
+		if tat, ok = stack.ParseTAT(c.First.Value); !ok {
 			if tat, ok = c.throttleUnusual(rate, quantity); !ok {
 				return
 			}
@@ -64,19 +64,19 @@ func (c *Call) throttleBy(rate *past.Limit, quantity int64) {
 //go:noinline
 func (c *Call) throttleUnusual(rate *past.Limit, quantity int64) (tat uint64, ok bool) {
 	switch {
-	case c.banned():
+	case c.First.banned(c.NowNs):
 		c.throttleBanned(rate, quantity)
 		return 0, false
-	case c.Kind == Other:
+	case c.First.Kind == Other:
 		c.Fail(wrongType)
 		return 0, false
-	case c.nothingKept():
+	case c.First.nothingKept():
 		return 0, true
-	case stack.HoldsLimits(c.state()):
+	case stack.HoldsLimits(c.First.state()):
 		c.throttleBeside(rate, quantity)
 		return 0, false
 	}
-	if tat, ok = stack.ParseTAT(c.state()); !ok {
+	if tat, ok = stack.ParseTAT(c.First.state()); !ok {
 		c.Fail(wrongValue)
 	}
 	return tat, ok
@@ -102,7 +102,7 @@ func (c *Call) throttleBanned(rate *past.Limit, quantity int64) {
 	if !c.decodeStack() {
 		return
 	}
-	restNs := c.banUntil - c.NowNs
+	restNs := c.First.banUntil - c.NowNs
 	limitsNs := c.stack.RetryAfter(&stack.Request{Cost: quantity}, c.NowNs)
 	c.answerThrottle(false, rate.Rate.Capacity(), 0, stack.Longer(restNs, limitsNs), restNs)
 }

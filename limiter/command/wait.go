@@ -44,7 +44,7 @@ func wait(c *Call) {
 	if r.Each {
 		c.judge()
 	}
-	if c.banned() {
+	if c.First.banned(c.NowNs) {
 		c.describeOwnBan(&r.Request)
 		return
 	}
@@ -88,15 +88,15 @@ func (c *Call) takeInTurn(r *words.Request) {
 	if r.Each {
 		c.judge()
 	}
-	if c.banned() {
+	if c.First.banned(c.NowNs) {
 		if c.Turn == AtFront {
-			c.waitInTurn(c.banUntil-c.NowNs, r)
+			c.waitInTurn(c.First.banUntil-c.NowNs, r)
 			return
 		}
 		c.describeOwnBan(&r.Request)
 		return
 	}
-	isBehind := c.Turn == Arriving && c.Ahead > 0 && c.comeBefore(c.place(r), 1) > 0
+	isBehind := c.Turn == Arriving && c.First.Ahead > 0 && c.First.comeBefore(c.place(r), 1) > 0
 	if isBehind && c.stack.RetryAfter(&r.Request, c.NowNs) != stack.Never && c.mayWait() {
 		c.waitInTurn(0, r)
 		return
@@ -144,7 +144,7 @@ func (c *Call) Answer(cmd *Command, granted bool, waitedNs int64) {
 	if r.Each {
 		c.judge()
 	}
-	if c.banned() {
+	if c.First.banned(c.NowNs) {
 		c.describeOwnBan(&stack.Request{Cost: r.Cost})
 		return
 	}
@@ -160,11 +160,11 @@ func (c *Call) Answer(cmd *Command, granted bool, waitedNs int64) {
 func (c *Call) GiveBack(decide func(value []byte, s *stack.Stack) bool) {
 	c.begin(Wait)
 	c.Reply = ReplyError // nobody reads it
-	value := c.state()
+	value := c.First.state()
 	switch {
-	case c.Kind == Absent || c.nothingKept():
+	case c.First.Kind == Absent || c.First.nothingKept():
 		value = nil
-	case c.Kind == Other || len(value) == 0:
+	case c.First.Kind == Other || len(value) == 0:
 		value = noState
 	}
 	c.store(decide(value, &c.stack))

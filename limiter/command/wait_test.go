@@ -19,8 +19,8 @@ func TestWaitNeverBlocksWhereAClientCannotBeBlocked(t *testing.T) {
 		c.MayBlock = false
 		c.Run(Wait)
 		assert.Equal(t, fields{1, 1, 5, 0, 200, 1000, 200, 0, 0}, fieldsOf(t, c), line)
-		assert.Equal(t, Keep, c.Effect)
-		c.Kind = Absent
+		assert.Equal(t, Keep, c.First.Effect)
+		c.First.Kind = Absent
 		c.Run(Wait)
 		assert.Equal(t, fields{0, 1, 5, 4, -1, 200, 200, 1, 0}, fieldsOf(t, c), line)
 	}
@@ -60,12 +60,12 @@ func TestWaitInLine(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := call("k WINDOW 2/m TIMEOUT 1.0001s COST " + test.cost)
-			c.Turn, c.Ahead, c.MayBlock, c.WaitedNs = test.turn, test.ahead, test.mayBlock, 7*ms
+			c.Turn, c.First.Ahead, c.MayBlock, c.WaitedNs = test.turn, test.ahead, test.mayBlock, 7*ms
 			if test.value != "" {
-				c.Kind, c.Value = String, []byte(test.value)
+				c.First.Kind, c.First.Value = String, []byte(test.value)
 			}
 			c.Run(Wait)
-			assert.Equal(t, test.write, c.Effect)
+			assert.Equal(t, test.write, c.First.Effect)
 			assert.Equal(t, test.lookNs, c.LookNs)
 			if test.want == (fields{}) {
 				assert.Equal(t, ReplyInTurn, c.Reply, string(c.Error))
@@ -81,9 +81,9 @@ func TestWaitInLine(t *testing.T) {
 func answered(t testing.TB, value, line string, granted bool, waitedNs int64) fields {
 	c := decide(Peek, value, "k RATE 1/s") // leaves its own answer behind
 	as := call(line)
-	c.Args, c.ArgCount, c.Effect = as.Args, as.ArgCount, Set
+	c.Args, c.ArgCount, c.First.Effect = as.Args, as.ArgCount, Set
 	c.Answer(Wait, granted, waitedNs)
-	require.Equal(t, Keep, c.Effect)
+	require.Equal(t, Keep, c.First.Effect)
 	return fieldsOf(t, c)
 }
 
@@ -129,7 +129,7 @@ func TestTheAnswerToAWaiter(t *testing.T) {
 	}
 
 	list := call("k RATE 5/s TIMEOUT 1m")
-	list.Kind = Other
+	list.First.Kind = Other
 	list.Answer(Wait, true, 0)
 	assert.Equal(t, fields{0, 1, 5, 5, -1, 0, 0, 1, 0}, fieldsOf(t, list), "the key is a list since")
 }
@@ -154,7 +154,7 @@ func TestGiveBackShowsTheLineWhatTheKeyHolds(t *testing.T) {
 		{"an empty string", String, "", stack.ErrEncoding},
 		{"a list", Other, "left from another call", stack.ErrEncoding},
 	} {
-		c := &Call{In: &In{NowNs: nowNs}, Key: &Key{Kind: test.kind, Value: []byte(test.value)}}
+		c := &Call{In: &In{NowNs: nowNs}, First: &Key{Kind: test.kind, Value: []byte(test.value)}}
 		c.GiveBack(func(value []byte, s *stack.Stack) bool {
 			if test.kind == Absent {
 				assert.Empty(t, value, test.name)
@@ -165,6 +165,6 @@ func TestGiveBackShowsTheLineWhatTheKeyHolds(t *testing.T) {
 			assert.Equal(t, test.decode, s.Decode(value), test.name)
 			return false
 		})
-		assert.Equal(t, Keep, c.Effect, test.name)
+		assert.Equal(t, Keep, c.First.Effect, test.name)
 	}
 }

@@ -64,7 +64,7 @@ func (r *Runner) Decide(cmd *command.Command, call *Call, keys ...*Key) *command
 	c := r.show(cmd, call, keys...)
 	c.Run(cmd)
 	if c.Reply == command.ReplyElsewhere {
-		r.showKeys(cmd, call, keys, c.Members.NamesAt, c.Members.SlotsAt)
+		r.showKeys(cmd, call, keys, c.First.Members.NamesAt, c.First.Members.SlotsAt)
 		c.Run(cmd)
 	}
 	r.ids = nil
@@ -83,7 +83,7 @@ func (r *Runner) show(cmd *command.Command, call *Call, keys ...*Key) *command.C
 	c.Past, c.Top = &r.past, &r.top
 	c.ArgCount, c.Args = len(args), args[:min(len(args), cmd.ViewedArgs())]
 	c.Turn, c.WaitedNs, c.IsFull = call.turn.turn, call.turn.waitedNs, call.turn.isFull
-	c.Keys, c.Key = r.keys[:len(keys)], &r.keys[0]
+	c.Keys, c.First = r.keys[:len(keys)], &r.keys[0]
 	r.keys[0].Members = nil
 	namesAt := cmd.NamesAt
 	if namesAt < 0 {

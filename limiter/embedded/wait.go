@@ -86,7 +86,7 @@ func (w *waiting) enter(c *command.Call, call *Call, cmd *command.Command, n nam
 		entry := w.lines.Reserve(n.db, key, line.Reservation{Stack: c.Stack(), Before: c.Before, Cost: c.Cost, NowNs: c.NowNs, WaitNs: c.WaitNs})
 		step = w.lines.EnterReserved(entry, handle, handle, now)
 	} else {
-		turn := line.Turn{Slots: c.ToldSlots, LookNs: c.LookNs, TimeoutNs: c.TimeoutMs * nsPerMs, Changed: c.Effect != command.Keep}
+		turn := line.Turn{Slots: c.First.ToldSlots, LookNs: c.LookNs, TimeoutNs: c.TimeoutMs * nsPerMs, Changed: c.First.Effect != command.Keep}
 		turn.Priority, turn.Weight = c.Priority, c.Weight
 		if c.GroupAt > 0 {
 			turn.Group = c.Args[c.GroupAt]
@@ -191,7 +191,7 @@ func (h *Host) decideFirst(step line.Step, n name, now line.Clock) (r Reply, ok 
 		h.stats.countDecision(c)
 		h.countEnd(Waiter(step.Host), c.Tally == command.Allowed)
 	}
-	h.storeKey(n, key, c.Effect)
+	h.storeKey(n, key, c.First.Effect)
 	return reply(c, one.cmd, []*Key{key}), c.Reply != command.ReplyInTurn
 }
 
@@ -209,7 +209,7 @@ func (h *Host) turnedAway(id Waiter, n name, step line.Step) Reply {
 	call.NowNs, call.MayBlock, call.turn = h.wallNs, false, turnOf(command.Leaving, step)
 	key := h.key(n)
 	c := h.runner.Run(one.cmd, &call, key)
-	h.storeKey(n, key, c.Effect)
+	h.storeKey(n, key, c.First.Effect)
 	h.stats.countDecision(c)
 	return reply(c, one.cmd, []*Key{key})
 }
@@ -230,7 +230,7 @@ func (h *Host) giveBack(t *timer, now line.Clock) {
 	c := h.runner.show(command.Wait, &Call{NowNs: h.wallNs, DB: t.name.db, Words: [][]byte{[]byte(command.Wait.Name), []byte(t.name.key)}}, key)
 	c.GiveBack(func(value []byte, s *stack.Stack) bool { return h.lines.GiveBack(t.line, value, s, now.WallNs) })
 	h.runner.Apply(key)
-	h.storeKey(t.name, key, c.Effect)
+	h.storeKey(t.name, key, c.First.Effect)
 }
 
 // Unblock sends a caller away, as CLIENT UNBLOCK does, and returns what it is told; ok is false if it does not wait.

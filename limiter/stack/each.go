@@ -44,7 +44,7 @@ func (d *decision) Alone(rule int, r *Request, limiting uint64, limited bool, no
 			a.RetryAfterNs = retryNs
 		}
 	}
-	if l.special {
+	if l.hasTerms {
 		a.Limit, a.Remaining, a.ResetAfterNs, _ = l.standing(nowNs)
 	} else {
 		a.Limit, a.Remaining, a.ResetAfterNs, _ = l.Standing(nowNs)
@@ -70,7 +70,7 @@ func (l *layer) waitAlone(r *Request, nowNs int64) int64 {
 	if r.UpTo {
 		units = 1
 	}
-	if l.special {
+	if l.hasTerms {
 		return l.wait(nowNs, units)
 	}
 	return l.RetryAfter(nowNs, units)

@@ -63,9 +63,9 @@ type limiter interface {
 // share a state if they have the same id: the period in ns, below 2^63; or for windows of the
 // calendar a number above that (fixed.Limit.ID).
 type Limit struct {
-	kind    Kind
-	special bool // has terms
-	id      uint64
+	kind     Kind
+	hasTerms bool
+	id       uint64
 	Terms
 	rate   gcra.Limit
 	window window.Limit
@@ -100,7 +100,7 @@ func RateOf(rate gcra.Limit, periodNs int64) Limit {
 
 // PlainRate is a rate without terms, or nil.
 func (l *Limit) PlainRate() *gcra.Limit {
-	if l.kind != Rate || l.special {
+	if l.kind != Rate || l.hasTerms {
 		return nil
 	}
 	return &l.rate
@@ -149,23 +149,23 @@ func NewFirst(count, n int64, unit time.Duration) (Limit, error) {
 // memory in use. So no limiter is ever allocated.
 type layer struct {
 	limiter
-	kind    Kind
-	special bool // has terms, which are not to be looked at otherwise
-	stored  bool // the value holds a state of it, or is to
-	id      uint64
-	rate    gcra.Bucket
-	fixed   fixed.Window
-	first   fixed.First
-	terms   Terms
-	charged int64 // the units that the call in hand charged, of a shadow or by force
-	zero    zero
-	window  window.Window
+	kind     Kind
+	hasTerms bool // terms are not to be looked at otherwise
+	stored   bool // the value holds a state of it, or is to
+	id       uint64
+	rate     gcra.Bucket
+	fixed    fixed.Window
+	first    fixed.First
+	terms    Terms
+	charged  int64 // the units that the call in hand charged, of a shadow or by force
+	zero     zero
+	window   window.Window
 }
 
 // set makes the layer that of a limit that was never used. cache is for windows of the calendar.
 func (l *layer) set(limit *Limit, cache *calendar.Cache) {
 	l.kind, l.id, l.stored = limit.kind, limit.id, false
-	if l.special = limit.special; l.special {
+	if l.hasTerms = limit.hasTerms; l.hasTerms {
 		l.terms = limit.Terms
 	}
 	switch limit.kind {
@@ -188,7 +188,7 @@ func (l *layer) set(limit *Limit, cache *calendar.Cache) {
 // limit is the limit that the layer was set to.
 func (l *layer) limit() Limit {
 	limit := Limit{kind: l.kind, id: l.id}
-	if l.special {
+	if l.hasTerms {
 		limit = limit.With(l.terms)
 	}
 	switch l.kind {

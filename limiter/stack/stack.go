@@ -385,7 +385,7 @@ func (d *decision) wait(cost, nowNs int64) (rule int, ns int64) {
 	for i, l := range d.in {
 		var retryNs int64
 		switch {
-		case !l.special:
+		case !l.hasTerms:
 			retryNs = l.RetryAfter(nowNs, cost)
 		case l.terms.Shadow:
 			continue
@@ -420,7 +420,7 @@ func (d *decision) longestWait(maxWaitNs int64) int64 {
 func (d *decision) charge(r *Request, cost, waitNs, nowNs int64, corrected uint64) (changed uint64) {
 	for i, l := range d.in {
 		units := cost
-		if l.special {
+		if l.hasTerms {
 			if l.terms.Shadow {
 				if l.chargeShadow(r, cost, waitNs, nowNs, corrected&bit(i) != 0) {
 					changed |= bit(i)
@@ -476,7 +476,7 @@ func (d *decision) tightest(shadow int, nowNs int64) (rule int) {
 	least, found := int64(math.MaxInt64), false
 	for i, l := range d.in {
 		left := l.Available(nowNs)
-		if l.special {
+		if l.hasTerms {
 			if l.terms.Shadow && !shadowsOnly {
 				continue
 			}
@@ -491,7 +491,7 @@ func (d *decision) tightest(shadow int, nowNs int64) (rule int) {
 
 func (d *decision) describe(r *Result, nowNs int64) {
 	l := d.in[r.Rule]
-	if l.special {
+	if l.hasTerms {
 		r.Limit, r.Remaining, r.ResetAfterNs, r.NextAfterNs = l.standing(nowNs)
 	} else {
 		r.Limit, r.Remaining, r.ResetAfterNs, r.NextAfterNs = l.Standing(nowNs)

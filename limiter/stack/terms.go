@@ -17,7 +17,7 @@ type Terms struct {
 
 // With returns the limit with other terms.
 func (l Limit) With(terms Terms) Limit {
-	l.Terms, l.special = terms, terms != Terms{}
+	l.Terms, l.hasTerms = terms, terms != Terms{}
 	return l
 }
 
@@ -26,11 +26,11 @@ func (l Limit) SameAs(other Limit) bool {
 	return l.With(Terms{}) == other.With(Terms{})
 }
 
-func (l *layer) isShadow() bool { return l.special && l.terms.Shadow }
+func (l *layer) isShadow() bool { return l.hasTerms && l.terms.Shadow }
 
 // spare is the number of units that have to stay behind.
 func (l *layer) spare() int64 {
-	if l.special {
+	if l.hasTerms {
 		return l.terms.Spare
 	}
 	return 0
@@ -38,7 +38,7 @@ func (l *layer) spare() int64 {
 
 // units is what a request of this cost asks of the limit.
 func (l *layer) units(cost int64) int64 {
-	if l.special && l.terms.HasTake {
+	if l.hasTerms && l.terms.HasTake {
 		return l.terms.Take
 	}
 	return cost
@@ -46,7 +46,7 @@ func (l *layer) units(cost int64) int64 {
 
 // left is the number of units that this caller can have.
 func (l *layer) left(nowNs int64) int64 {
-	if l.special {
+	if l.hasTerms {
 		return max(l.Available(nowNs)-l.terms.Spare, 0)
 	}
 	return l.Available(nowNs)

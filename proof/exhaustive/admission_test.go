@@ -8,6 +8,7 @@ import (
 
 	"redis-throttle/internal/size"
 	"redis-throttle/limiter/command"
+	"redis-throttle/limiter/command/positions"
 )
 
 func admissionWorlds() []*AdmissionWorld {
@@ -97,7 +98,7 @@ func TestAnAdmissionOrSettlementThatIsNotAllOrNoneIsFound(t *testing.T) {
 				c.Integers[0] = 1
 			}
 		}, "limited, though it holds its leases"},
-		{"retry after is a millisecond late", command.MLimit, 1, func(c *command.Call) { c.Integers[4]++ }, "limited false 1 ms earlier"},
+		{"retry after is a millisecond late", command.MLimit, 1, func(c *command.Call) { c.Integers[positions.MlimitRetryAfterMs]++ }, "limited false 1 ms earlier"},
 		{"the lease does not end", command.Settle, 1, func(c *command.Call) { c.Keys[slots].Effect = command.Keep }, "its lease did not end"},
 		{"the difference is not charged", command.Settle, 1, func(c *command.Call) { c.Keys[units].Effect = command.Keep }, "the difference was not"},
 		{"settled again", command.Settle, 0, func(c *command.Call) { c.Integers[0] = 1 }, "settled without its leases"},

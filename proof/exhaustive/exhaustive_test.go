@@ -11,6 +11,7 @@ import (
 
 	"redis-throttle/internal/size"
 	"redis-throttle/limiter/command"
+	"redis-throttle/limiter/command/positions"
 	"redis-throttle/limiter/embedded"
 )
 
@@ -262,7 +263,7 @@ func TestACallOnSeveralKeysThatIsNotAllOrNoneIsFound(t *testing.T) {
 	swap := func(c *command.Call) { // the second of two keys is asked first
 		if string(c.Args[len(c.Args)-1]) == "ANY" && c.Integers[0] == 0 {
 			c.Keys[0], c.Keys[1] = c.Keys[1], c.Keys[0]
-			c.Integers[1], c.Integers[10] = 3-c.Integers[1], 3-c.Integers[10]
+			c.Integers[positions.MlimitRule], c.Integers[positions.MlimitKey] = 3-c.Integers[positions.MlimitRule], 3-c.Integers[positions.MlimitKey]
 		}
 	}
 	for _, test := range []struct {
@@ -279,13 +280,13 @@ func TestACallOnSeveralKeysThatIsNotAllOrNoneIsFound(t *testing.T) {
 		{"another key is charged, too", "several keys of one group", "a key that was charged and not chosen", func(c *command.Call) { c.Keys[1] = c.Keys[0] }},
 		{"the second key is chosen first", "several keys of one group", "key 1 passed over, though it has room", swap},
 		{"a key that is banned is asked", "bans of several keys", "let through in spite of a ban", func(c *command.Call) {
-			if last := string(c.Args[len(c.Args)-1]); c.Integers[1] == 0 && last == "FORCE" {
-				c.Integers[0], c.Integers[1] = 0, 1
+			if last := string(c.Args[len(c.Args)-1]); c.Integers[positions.MlimitRule] == 0 && last == "FORCE" {
+				c.Integers[positions.MlimitLimited], c.Integers[positions.MlimitRule] = 0, 1
 			}
 		}},
-		{"the answer names another key", "several keys", "the limit of another key decided", func(c *command.Call) { c.Integers[10] = 3 - c.Integers[10] }},
-		{"retry after is a millisecond late", "several keys", "limited false 1 ms earlier", func(c *command.Call) { c.Integers[4]++ }},
-		{"waits longer than it has to", "several keys with MAXWAIT", "has to wait, though there is room", func(c *command.Call) { c.Integers[8]++ }},
+		{"the answer names another key", "several keys", "the limit of another key decided", func(c *command.Call) { c.Integers[positions.MlimitKey] = 3 - c.Integers[positions.MlimitKey] }},
+		{"retry after is a millisecond late", "several keys", "limited false 1 ms earlier", func(c *command.Call) { c.Integers[positions.MlimitRetryAfterMs]++ }},
+		{"waits longer than it has to", "several keys with MAXWAIT", "has to wait, though there is room", func(c *command.Call) { c.Integers[positions.MlimitWaitMs]++ }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			i := slices.IndexFunc(worlds(), func(w *World) bool { return w.Name == test.world })

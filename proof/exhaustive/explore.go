@@ -419,13 +419,13 @@ func (x *explorer) check(s *state, k *keyState, m *Move, c *command.Call) (probl
 	case !a.limited && !peek && !o.upTo && a.granted != m.units:
 		return "let through without all of its units"
 	}
-	if c.Effect == command.Keep && a.granted != 0 {
+	if c.First.Effect == command.Keep && a.granted != 0 {
 		return "granted and not written"
 	}
-	if a.limited && k.exact && !o.strict && !o.force && m.ban == 0 && c.Effect != command.Keep {
+	if a.limited && k.exact && !o.strict && !o.force && m.ban == 0 && c.First.Effect != command.Keep {
 		return "denied and written"
 	}
-	if peek && c.Effect != command.Keep {
+	if peek && c.First.Effect != command.Keep {
 		return "a look that writes"
 	}
 	if a.granted > 0 {

@@ -59,8 +59,9 @@ func (s Set) compile(costs bool) (*compiled, error) {
 		return nil, errors.New(s.Name + ": " + strings.TrimPrefix(text, "ERR "))
 	}
 	c.split(parser, args, limits.Len())
-	if limits.Len() == 1 {
-		c.rate = plainRate(c.words, limits.Limits(nil)[0])
+	if limits.Len() == 1 && len(c.rest) == 0 {
+		// Package gcra decides a plain rate without the rest of a call, as CL.THROTTLE does.
+		c.rate = limits.Limits(nil)[0].PlainRate()
 	}
 	return c, nil
 }
@@ -89,41 +90,6 @@ func (c *compiled) split(p *words.Parser, args [][]byte, n int) {
 		c.limits = append(c.limits, strings.ToUpper(kind)+" "+rest)
 	}
 	c.rest = append(c.rest, args[last:]...)
-}
-
-// plainRate is the limit of words that are a RATE and nothing else; nil for others. Package gcra decides it without the rest of
-// a call: that is what CL.THROTTLE does.
-func plainRate(all [][]byte, parsed stack.Limit) *gcra.Limit {
-	if len(all) != 2 && len(all) != 4 || !strings.EqualFold(string(all[0]), "RATE") {
-		return nil
-	}
-	number, period, _ := strings.Cut(string(all[1]), "/")
-	count, err := strconv.ParseInt(number, 10, 64)
-	if err != nil {
-		return nil
-	}
-	unit := strings.TrimLeft(period, "0123456789")
-	n := int64(1)
-	if digits := strings.TrimSuffix(period, unit); digits != "" {
-		if n, err = strconv.ParseInt(digits, 10, 64); err != nil {
-			return nil
-		}
-	}
-	capacity := count
-	if len(all) == 4 {
-		if capacity, err = strconv.ParseInt(string(all[3]), 10, 64); err != nil || !strings.EqualFold(string(all[2]), "BURST") {
-			return nil
-		}
-	}
-	same, err := stack.NewRate(count, n, lengths[unit], capacity)
-	if err != nil || !same.SameAs(parsed) {
-		return nil // read otherwise than the module reads it
-	}
-	rate, err := gcra.New(capacity, count, n, lengths[unit])
-	if err != nil {
-		return nil
-	}
-	return &rate
 }
 
 // trial is a set at work, for one client after the other. Each goroutine has its own.

@@ -105,7 +105,7 @@ func (p *Parser) checkKinds() error {
 		case p.seen&w.set == 0:
 		case w.rates && !ratesOnly:
 			return p.nearName(w.name, onlyRates)
-		case w.turns && ratesOnly:
+		case w.notRatesAlone && ratesOnly:
 			return p.nearName(w.name, "needs a ", p.syntax.turnKinds, onlyTurns)
 		}
 	}

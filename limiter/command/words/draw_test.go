@@ -127,7 +127,7 @@ func drawCall(random *rand.Rand, s *Syntax) (line, clash string) {
 		case clash == onlyWith:
 		case w.rates && !ratesOnly:
 			clash = onlyRates
-		case w.turns && ratesOnly && len(s.kinds) > 0:
+		case w.notRatesAlone && ratesOnly && len(s.kinds) > 0:
 			clash = onlyTurns
 		}
 	}

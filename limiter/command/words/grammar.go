@@ -16,16 +16,16 @@ import (
 
 // word is a row of the vocabulary.
 type word struct {
-	name  string        // in capitals
-	of    string        // the commands that take it, without CL.; a command that requires it says so itself (Form)
-	since string        // the version that it came with, if that is none of the first
-	value *value        // what follows it; nil for nothing
-	term  bool          // it may follow any limit, and belongs to it
-	not   string        // words that it cannot go with
-	with  string        // the word without which it means nothing
-	rates bool          // it goes with limits of kind RATE only
-	turns bool          // it does not go with limits of kind RATE alone
-	put   func(*Parser) // stores the value that was read
+	name          string        // in capitals
+	of            string        // the commands that take it, without CL.; a command that requires it says so itself (Form)
+	since         string        // the version that it came with, if that is none of the first
+	value         *value        // what follows it; nil for nothing
+	term          bool          // it may follow any limit, and belongs to it
+	not           string        // words that it cannot go with
+	with          string        // the word without which it means nothing
+	rates         bool          // it goes with limits of kind RATE only
+	notRatesAlone bool          // it does not go with limits of kind RATE alone
+	put           func(*Parser) // stores the value that was read
 
 	// For a word that begins a limit: the words that may follow its count/period, and what makes the limit.
 	own   string
@@ -76,9 +76,9 @@ var vocabulary = numbered([]word{
 	{name: "ID", of: "MLIMIT", value: &id},
 	{name: "COUNT", of: "LEASES", value: &rows, put: func(p *Parser) { p.r.Rows = p.number }},
 	{name: "TIMEOUT", of: "LEASE", value: &duration, put: func(p *Parser) { p.r.TimeoutNs, p.r.Waits = p.number, true }},
-	{name: "GROUP", of: "WAIT LEASE", since: V030, value: &groupName, with: "TIMEOUT", turns: true, put: func(p *Parser) { p.r.GroupAt = p.next - 1 }},
-	{name: "WEIGHT", of: "WAIT LEASE", since: V040, value: &weight, with: "GROUP", turns: true, put: func(p *Parser) { p.r.Weight = p.number }},
-	{name: "PRIORITY", of: "WAIT LEASE", since: V030, value: &priority, with: "TIMEOUT", turns: true, put: func(p *Parser) { p.r.Priority = p.number }},
+	{name: "GROUP", of: "WAIT LEASE", since: V030, value: &groupName, with: "TIMEOUT", notRatesAlone: true, put: func(p *Parser) { p.r.GroupAt = p.next - 1 }},
+	{name: "WEIGHT", of: "WAIT LEASE", since: V040, value: &weight, with: "GROUP", notRatesAlone: true, put: func(p *Parser) { p.r.Weight = p.number }},
+	{name: "PRIORITY", of: "WAIT LEASE", since: V030, value: &priority, with: "TIMEOUT", notRatesAlone: true, put: func(p *Parser) { p.r.Priority = p.number }},
 	{name: "COMPACT", of: "LIMIT MLIMIT PEEK REFUND WAIT SETTLE LEASE RENEW", since: V020, put: func(p *Parser) { p.r.Compact = true }},
 	{name: "EACH", of: "LIMIT MLIMIT PEEK REFUND WAIT SETTLE", since: V030, put: func(p *Parser) { p.r.Each = true }},
 })
