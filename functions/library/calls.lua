@@ -246,7 +246,8 @@ do
     local m = join(r, ks)
     if r.each then judge(m, r) end
     if m.leases ~= NONE then return admit(c, r, ks, m, ids[1]) end
-    return (r.any and limit_one or limit_all)(c, r, ks, m)
+    if r.any then return limit_one(c, r, ks, m) end
+    return limit_all(c, r, ks, m)
   end
 
   function look(c, r, ks)
@@ -268,7 +269,8 @@ do
     local m, held = join(r, ks), true
     for _, k in pairs(m.leases) do held = held and holds(k) end
     for _, k in pairs(m.leases) do
-      local at = holds(k) and not held and k.own or 0
+      local at = 0 -- when the lease lapses that stays because another is gone
+      if not held and holds(k) then at = k.own end
       k.taken = { settles = true, limited = not holds(k), slots = -1, remaining = -1, retry = false, at = at }
       if held then k.ended = ids end
     end

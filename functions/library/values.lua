@@ -169,7 +169,8 @@ do
 
   -- Whether a command takes a word anywhere, those aside that only one kind of limit has.
   function takes(c, text)
-    return c.slots and upper(text) == 'SLOTS' and 'SLOTS' or finder(c.kinds, text) or finder(c.options, text) or finder(c.terms, text)
+    if c.slots and upper(text) == 'SLOTS' then return true end
+    return (finder(c.kinds, text) or finder(c.options, text) or finder(c.terms, text)) ~= nil
   end
 
   -- How the values of words are read: each returns what is wrong, and what the value says.
