@@ -23,7 +23,7 @@ var languages = map[string]func([]reply) []byte{
 	"ratelimit/positions.go":                                                 inGoFor("ratelimit", ""),
 	"limiter/command/positions/positions.go":                                 inGoFor("positions", exported),
 	"clients/node/src/positions.ts":                                          inTypeScript,
-	"clients/python/src/redis_throttle/_seam/positions.py":                   inPython,
+	"clients/python/src/redis_throttle/_core/positions.py":                   inPython,
 	"clients/java/core/src/main/java/io/github/redisthrottle/Positions.java": inJava,
 }
 

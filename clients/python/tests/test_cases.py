@@ -26,7 +26,7 @@ from redis_throttle import (
     Slots,
     rate,
 )
-from redis_throttle._seam.call import Key, many
+from redis_throttle._core.call import Key, many
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from redis_throttle.testing import FakeLimiter
 from servers import ROOT, MadeUp, Server

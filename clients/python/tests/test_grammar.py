@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from redis_throttle import fixed, rate, window
-from redis_throttle._seam.call import Call, Key
+from redis_throttle._core.call import Call, Key
 from servers import ROOT
 
 GRAMMAR = json.loads((ROOT / "spec/commands.json").read_text())

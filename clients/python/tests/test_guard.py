@@ -38,9 +38,9 @@ from redis_throttle import (
     rate,
     window,
 )
+from redis_throttle._core.duration import nanoseconds
 from redis_throttle._layers import guard as guarding
 from redis_throttle._layers.breaker import Breaker
-from redis_throttle._seam.duration import nanoseconds
 from redis_throttle.asyncio import Guard as AsyncGuard
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from redis_throttle.asyncio import Remote as AsyncRemote

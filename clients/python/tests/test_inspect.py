@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from redis_throttle import Inspection, Limiter, MistakeError, OutageError, fixed, rate, window
-from redis_throttle._seam.inspection import read_inspection
+from redis_throttle._core.inspection import read_inspection
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from redis_throttle.testing import FakeLimiter
 from servers import Server

@@ -17,7 +17,7 @@ import redis
 
 from forks import ended_well, forked
 from redis_throttle import Lease, LeaseLostError, LimitedError, Limiter, OutageError, Slots, fixed, rate
-from redis_throttle._held import lease as lease_module
+from redis_throttle._leases import lease as lease_module
 from redis_throttle._server.pool import pool_arguments
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from redis_throttle.testing import FakeLimiter

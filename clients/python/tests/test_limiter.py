@@ -35,7 +35,7 @@ from redis_throttle import (
     until_retry,
     window,
 )
-from redis_throttle._seam.call import one
+from redis_throttle._core.call import one
 from redis_throttle._server import asynctransport, transport
 from redis_throttle._server.pool import pool_arguments
 from redis_throttle.asyncio import Limiter as AsyncLimiter

@@ -20,7 +20,7 @@ from starlette.requests import Request
 
 from boundary import around_a_boundary, most_within
 from redis_throttle import OutageError
-from redis_throttle._seam.errors import LeftAloneError
+from redis_throttle._core.errors import LeftAloneError
 from redis_throttle.limits import ThrottleStorage
 from servers import PATIENCE, ROOT, Cluster, Server, await_true
 

@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from redis_throttle import Limit, Limiter, MistakeError, OutageError, OverloadError, asgi, client_address, fixed, rate, wsgi
-from redis_throttle._seam import undecided
+from redis_throttle._core import undecided
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from redis_throttle.testing import AsyncFakeLimiter, FakeLimiter
 from servers import Server, await_true, free_port

@@ -15,11 +15,11 @@ import pytest
 
 from forks import ended_well, forked
 from redis_throttle import Cached, Guard, Limit, LimitedError, Limiter, Policies, Remote, Result, Slots, fixed, policy, rate, window
+from redis_throttle._core.call import Call, Key
+from redis_throttle._core.limit import label
 from redis_throttle._layers import policies
 from redis_throttle._layers.policybook import Book
 from redis_throttle._layers.rules import Rule, Rules, parse_field, parse_value
-from redis_throttle._seam.call import Call, Key
-from redis_throttle._seam.limit import label
 from redis_throttle.asyncio import Guard as AsyncGuard
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from redis_throttle.asyncio import Policies as AsyncPolicies

@@ -23,7 +23,7 @@ from redis_throttle import (
     client_address,
     wsgi,
 )
-from redis_throttle._seam import undecided
+from redis_throttle._core import undecided
 from redis_throttle._web.fields import header_fields
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from servers import ROOT

@@ -10,18 +10,9 @@
 All limits of a call are decided at one instant, all or nothing, in one round trip. `redis_throttle.asyncio` has the same for asyncio.
 """
 
-from ._held.admission import Admission
-from ._held.lease import Lease
-from ._held.retry import until_retry
-from ._layers.batched import Batched
-from ._layers.cached import Cached
-from ._layers.guard import Guard
-from ._layers.observed import Decision, Observed
-from ._layers.policies import Policies
-from ._limiter import Limiter
-from ._seam.call import Call, Charge, Key, Keys
-from ._seam.duration import FOREVER, Duration
-from ._seam.errors import (
+from ._core.call import Call, Charge, Key, Keys
+from ._core.duration import FOREVER, Duration
+from ._core.errors import (
     LeaseLostError,
     MistakeError,
     OutageError,
@@ -30,10 +21,19 @@ from ._seam.errors import (
     is_outage,
     is_overload,
 )
-from ._seam.inspection import HeldLimit, Inspection
-from ._seam.limit import Limit, Limits, Slots, fixed, parse_limits, policy, rate, window
-from ._seam.result import Applied, LimitedError, Result
-from ._seam.verbs import Decider
+from ._core.inspection import HeldLimit, Inspection
+from ._core.limit import Limit, Limits, Slots, fixed, parse_limits, policy, rate, window
+from ._core.result import Applied, LimitedError, Result
+from ._core.verbs import Decider
+from ._layers.batched import Batched
+from ._layers.cached import Cached
+from ._layers.guard import Guard
+from ._layers.observed import Decision, Observed
+from ._layers.policies import Policies
+from ._leases.admission import Admission
+from ._leases.lease import Lease
+from ._leases.retry import until_retry
+from ._limiter import Limiter
 from ._server.connect import connect
 from ._server.remote import Remote
 from ._web.address import client_address

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from ._held.admission import Admission
-from ._held.later import Later, may_repeat
-from ._held.lease import Lease
+from ._core.call import Call, Holdings, many
+from ._core.duration import Duration, nanoseconds
+from ._core.errors import MistakeError
+from ._core.inspection import Inspection
+from ._core.result import Result
+from ._core.verbs import Decider, OfThreads, is_decider
 from ._layers.guard import Guard
-from ._seam.call import Call, Holdings, many
-from ._seam.duration import Duration, nanoseconds
-from ._seam.errors import MistakeError
-from ._seam.inspection import Inspection
-from ._seam.result import Result
-from ._seam.verbs import Decider, OfThreads, is_decider
+from ._leases.admission import Admission
+from ._leases.later import Later, may_repeat
+from ._leases.lease import Lease
 from ._server.doors import Commands
 from ._server.pool import Client
 from ._server.remote import Remote

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 
-from ._seam.duration import Duration
-from ._seam.limit import Limits
-from ._seam.result import Result
-from ._seam.undecided import DEFAULTS, Answer
-from ._seam.verbs import AsyncDecider as Decider
+from ._core.duration import Duration
+from ._core.limit import Limits
+from ._core.result import Result
+from ._core.undecided import DEFAULTS, Answer
+from ._core.verbs import AsyncDecider as Decider
 from ._web.address import Network, client_address
 from ._web.concurrency import LEASE
 from ._web.concurrency import Concurrency as _Concurrency

@@ -6,22 +6,22 @@ from collections.abc import Callable, Coroutine, Mapping
 from datetime import timedelta
 from typing import Any, cast
 
-from ._held.admission import AsyncAdmission as Admission
-from ._held.later import AsyncLater, may_repeat
-from ._held.lease import AsyncLease as Lease
-from ._held.retry import until_retry_async as until_retry
+from ._core.call import Call, Holdings, many
+from ._core.duration import Duration, nanoseconds
+from ._core.inspection import Inspection
+from ._core.result import Result
+from ._core.verbs import AsyncDecider as Decider
+from ._core.verbs import Verbs
 from ._layers.batched import AsyncBatched as Batched
 from ._layers.cached import AsyncCached as Cached
 from ._layers.guard import AsyncGuard as Guard
 from ._layers.observed import AsyncObserved as Observed
 from ._layers.policies import AsyncPolicies as Policies
+from ._leases.admission import AsyncAdmission as Admission
+from ._leases.later import AsyncLater, may_repeat
+from ._leases.lease import AsyncLease as Lease
+from ._leases.retry import until_retry_async as until_retry
 from ._limiter import client_of, inspector_of, over
-from ._seam.call import Call, Holdings, many
-from ._seam.duration import Duration, nanoseconds
-from ._seam.inspection import Inspection
-from ._seam.result import Result
-from ._seam.verbs import AsyncDecider as Decider
-from ._seam.verbs import Verbs
 from ._server.asyncremote import Remote
 from ._server.doors import Commands
 from ._server.pool import AsyncClient

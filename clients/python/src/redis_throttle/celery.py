@@ -24,14 +24,14 @@ from typing import Any
 from celery import Task
 from celery.exceptions import Retry
 
+from ._core.duration import FOREVER, Duration, milliseconds, nanoseconds
+from ._core.errors import MistakeError
+from ._core.limit import Limit, Limits, as_limits, policy
+from ._core.result import LimitedError, Result
+from ._core.undecided import Answer, Undecided
+from ._core.verbs import Decider
 from ._layers.policies import HASH, Policies
 from ._limiter import Limiter
-from ._seam.duration import FOREVER, Duration, milliseconds, nanoseconds
-from ._seam.errors import MistakeError
-from ._seam.limit import Limit, Limits, as_limits, policy
-from ._seam.result import LimitedError, Result
-from ._seam.undecided import Answer, Undecided
-from ._seam.verbs import Decider
 from ._server.doors import Commands, check
 
 _RESERVED = "throttle_reserved"

@@ -40,11 +40,11 @@ from django.utils.module_loading import import_string
 from rest_framework import exceptions, throttling
 from rest_framework.settings import api_settings
 
+from ._core.limit import Limit, parse_limits, policy, window
+from ._core.result import Result
+from ._core.undecided import DEFAULTS, Undecided
 from ._layers.policies import HASH, Policies
 from ._limiter import Limiter
-from ._seam.limit import Limit, parse_limits, policy, window
-from ._seam.result import Result
-from ._seam.undecided import DEFAULTS, Undecided
 from ._server.doors import check
 from ._web.address import client_address, networks
 from ._web.fields import header_fields

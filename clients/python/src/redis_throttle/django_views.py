@@ -17,11 +17,11 @@ from typing import Any, TypeVar, cast
 from asgiref.sync import markcoroutinefunction, sync_to_async
 from django.http import HttpRequest, HttpResponse
 
-from ._seam.duration import Duration
-from ._seam.limit import Limits
-from ._seam.result import Result
-from ._seam.undecided import DEFAULTS, Answer
-from ._seam.verbs import AsyncDecider, Decider
+from ._core.duration import Duration
+from ._core.limit import Limits
+from ._core.result import Result
+from ._core.undecided import DEFAULTS, Answer
+from ._core.verbs import AsyncDecider, Decider
 from ._web.address import Network, client_address
 from ._web.fields import Header, XRateLimit, merge
 from ._web.http import Body, Now, Outcome, Policy, check_decider, key_of_route, run, run_async

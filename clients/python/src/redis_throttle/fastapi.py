@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 from fastapi import HTTPException, Request, Response
 
-from ._seam.duration import Duration
-from ._seam.limit import Limits
-from ._seam.undecided import DEFAULTS, Answer
-from ._seam.verbs import AsyncDecider as Decider
+from ._core.duration import Duration
+from ._core.limit import Limits
+from ._core.undecided import DEFAULTS, Answer
+from ._core.verbs import AsyncDecider as Decider
 from ._web.address import Network, client_address
 from ._web.fields import LISTS, XRateLimit
 from ._web.http import Now, Policy, check_decider, key_of_route, run_async

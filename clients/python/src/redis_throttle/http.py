@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import cast
 
-from ._seam.limit import Limit, Limits, as_limits
-from ._seam.result import Result
+from ._core.limit import Limit, Limits, as_limits
+from ._core.result import Result
 from ._web.fields import Header, XRateLimit
 from ._web.fields import header_fields as _header_fields
 from ._web.http import PROBLEM

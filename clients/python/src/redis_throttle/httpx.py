@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 from httpx import AsyncBaseTransport, AsyncHTTPTransport, BaseTransport, HTTPTransport, Request, Response
 
-from ._seam.duration import Duration
-from ._seam.limit import Limits
-from ._seam.undecided import Answer
-from ._seam.verbs import AsyncDecider, Decider
+from ._core.duration import Duration
+from ._core.limit import Limits
+from ._core.undecided import Answer
+from ._core.verbs import AsyncDecider, Decider
 from ._web.http import Now, run, run_async
 from ._web.outgoing import Outgoing
 

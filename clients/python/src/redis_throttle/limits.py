@@ -31,14 +31,14 @@ import limits.strategies
 from limits.limits import GRANULARITIES, RateLimitItem
 from limits.util import WindowStats
 
+from ._core.call import Call, one
+from ._core.duration import Duration
+from ._core.errors import ThrottleError, translate
+from ._core.limit import Limit, check_name, fixed, policy, rate, window
+from ._core.result import Result
 from ._layers.guard import AsyncGuard, Guard
 from ._layers.policies import AsyncPolicies, Policies
 from ._limiter import Limiter
-from ._seam.call import Call, one
-from ._seam.duration import Duration
-from ._seam.errors import ThrottleError, translate
-from ._seam.limit import Limit, check_name, fixed, policy, rate, window
-from ._seam.result import Result
 from ._server.connect import SCHEMES
 from ._server.doors import Commands
 from ._server.remote import Remote

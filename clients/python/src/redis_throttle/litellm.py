@@ -20,12 +20,12 @@ import litellm
 from fastapi import HTTPException
 from litellm.integrations.custom_logger import CustomLogger
 
-from ._seam.call import many
-from ._seam.duration import Duration, nanoseconds
-from ._seam.errors import OutageError, OverloadError
-from ._seam.limit import Limit, Limits, Slots, as_limits, parse_limits
-from ._seam.result import Result, in_force
-from ._seam.undecided import DEFAULTS, Answer, Undecided, log
+from ._core.call import many
+from ._core.duration import Duration, nanoseconds
+from ._core.errors import OutageError, OverloadError
+from ._core.limit import Limit, Limits, Slots, as_limits, parse_limits
+from ._core.result import Result, in_force
+from ._core.undecided import DEFAULTS, Answer, Undecided, log
 from ._web.fields import retry_after_fields
 from ._web.http import check_decider
 from .asyncio import Decider, Limiter, Policies

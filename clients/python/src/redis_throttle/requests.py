@@ -10,10 +10,10 @@ from collections.abc import Callable
 from requests import PreparedRequest, Response
 from requests.adapters import BaseAdapter, HTTPAdapter
 
-from ._seam.duration import Duration
-from ._seam.limit import Limits
-from ._seam.undecided import Answer
-from ._seam.verbs import Decider
+from ._core.duration import Duration
+from ._core.limit import Limits
+from ._core.undecided import Answer
+from ._core.verbs import Decider
 from ._web.http import run
 from ._web.outgoing import Outgoing
 

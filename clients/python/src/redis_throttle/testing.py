@@ -19,14 +19,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+from ._core.call import Call
+from ._core.duration import Duration, nanoseconds
+from ._core.errors import OutageError, ThrottleError
+from ._core.result import Result
+from ._core.undecided import log
 from ._layers.engine import Engine
 from ._layers.policybook import Book, names_in
 from ._limiter import Limiter
-from ._seam.call import Call
-from ._seam.duration import Duration, nanoseconds
-from ._seam.errors import OutageError, ThrottleError
-from ._seam.result import Result
-from ._seam.undecided import log
 from .asyncio import Limiter as AsyncLimiter
 
 __all__ = ["AsyncFakeLimiter", "FakeLimiter", "ThrottleDev"]

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from ._core.duration import Duration
+from ._core.limit import Limits
+from ._core.result import Result
+from ._core.undecided import DEFAULTS, Answer
+from ._core.verbs import Decider
 from ._limiter import Limiter
-from ._seam.duration import Duration
-from ._seam.limit import Limits
-from ._seam.result import Result
-from ._seam.undecided import DEFAULTS, Answer
-from ._seam.verbs import Decider
 from ._web.address import Network, client_address
 from ._web.concurrency import LEASE
 from ._web.concurrency import Concurrency as _Concurrency

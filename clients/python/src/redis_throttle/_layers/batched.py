@@ -14,11 +14,11 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from .._seam.call import Call, Key
-from .._seam.duration import Duration, seconds
-from .._seam.limit import Limit
-from .._seam.result import ZERO, Result
-from .._seam.verbs import AsyncDecider, Decider, is_decider
+from .._core.call import Call, Key
+from .._core.duration import Duration, seconds
+from .._core.limit import Limit
+from .._core.result import ZERO, Result
+from .._core.verbs import AsyncDecider, Decider, is_decider
 from .cached import Denials, has_unknown
 from .reports import AsyncReports, Reports
 

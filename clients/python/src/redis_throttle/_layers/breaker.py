@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Literal
 
-from .._seam.forked import unlocked_in_children
+from .._core.forked import unlocked_in_children
 
 Outcome = Literal["success", "failure"] | None
 """How a call went that was let through; None says nothing about the server."""

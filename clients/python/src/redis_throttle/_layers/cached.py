@@ -11,12 +11,12 @@ from dataclasses import fields, replace
 from datetime import timedelta
 from typing import Any
 
-from .._seam.call import Call, Key
-from .._seam.duration import Duration, seconds
-from .._seam.forked import unlocked_in_children
-from .._seam.result import ZERO, Result
-from .._seam.steps import Steps, run, run_async
-from .._seam.verbs import AsyncDecider, Decider, is_decider
+from .._core.call import Call, Key
+from .._core.duration import Duration, seconds
+from .._core.forked import unlocked_in_children
+from .._core.result import ZERO, Result
+from .._core.steps import Steps, run, run_async
+from .._core.verbs import AsyncDecider, Decider, is_decider
 from .reports import AsyncReports, Reports
 
 _GIVES_BACK = ("refund", "ban", "settle", "reset")

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .._seam.call import Call, Key
-from .._seam.duration import nanoseconds, whole_milliseconds
-from .._seam.errors import MistakeError
-from .._seam.limit import denials
+from .._core.call import Call, Key
+from .._core.duration import nanoseconds, whole_milliseconds
+from .._core.errors import MistakeError
+from .._core.limit import denials
 from .held import Held, Row, Stack
 from .kinds import NEVER, unit_of
 

@@ -11,15 +11,15 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Literal, get_args
 
-from .._seam.call import Call, Key
-from .._seam.duration import Duration, nanoseconds, seconds
-from .._seam.errors import LeftAloneError, MistakeError, OutageError, is_outage, replied
-from .._seam.forked import unlocked_in_children
-from .._seam.limit import Limit
-from .._seam.result import Result
-from .._seam.steps import Steps, run, run_async
-from .._seam.undecided import log
-from .._seam.verbs import AsyncDecider, Decider, is_decider
+from .._core.call import Call, Key
+from .._core.duration import Duration, nanoseconds, seconds
+from .._core.errors import LeftAloneError, MistakeError, OutageError, is_outage, replied
+from .._core.forked import unlocked_in_children
+from .._core.limit import Limit
+from .._core.result import Result
+from .._core.steps import Steps, run, run_async
+from .._core.undecided import log
+from .._core.verbs import AsyncDecider, Decider, is_decider
 from .breaker import Breaker, Outcome
 from .engine import Engine
 

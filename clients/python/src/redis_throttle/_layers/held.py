@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .._seam.limit import Limit, denials
+from .._core.limit import Limit, denials
 from .kinds import KINDS, MOST, First, Layer, identity
 
 _MS = 1_000_000

@@ -6,9 +6,9 @@ import zoneinfo
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Protocol
 
-from .._seam.duration import nanoseconds
-from .._seam.errors import MistakeError
-from .._seam.limit import Limit
+from .._core.duration import nanoseconds
+from .._core.errors import MistakeError
+from .._core.limit import Limit
 
 NEVER = -1
 MOST = 2**63 - 1

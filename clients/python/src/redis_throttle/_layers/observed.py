@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
 
-from .._seam.call import Call
-from .._seam.errors import is_outage, is_overload
-from .._seam.limit import label
-from .._seam.result import Result
-from .._seam.steps import Steps, run, run_async
-from .._seam.undecided import log
-from .._seam.verbs import AsyncDecider, Decider, is_decider
+from .._core.call import Call
+from .._core.errors import is_outage, is_overload
+from .._core.limit import label
+from .._core.result import Result
+from .._core.steps import Steps, run, run_async
+from .._core.undecided import log
+from .._core.verbs import AsyncDecider, Decider, is_decider
 
 Outcome = Literal["allowed", "limited", "outage", "overload", "mistake", "cancelled"]
 

@@ -10,12 +10,12 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from .._seam.call import Call
-from .._seam.duration import Duration, seconds
-from .._seam.forked import begun_in_children
-from .._seam.result import Result
-from .._seam.undecided import log as _log
-from .._seam.verbs import AsyncDecider, Decider, is_decider
+from .._core.call import Call
+from .._core.duration import Duration, seconds
+from .._core.forked import begun_in_children
+from .._core.result import Result
+from .._core.undecided import log as _log
+from .._core.verbs import AsyncDecider, Decider, is_decider
 from .._server.policyhash import AsyncHashFunction, HashFunction, async_source_of, source_of
 from .._server.pool import AsyncClient, Client
 from .policybook import Book, names_in

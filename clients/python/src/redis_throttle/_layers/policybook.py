@@ -9,10 +9,10 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from .._seam.call import Call, Key
-from .._seam.errors import library_error
-from .._seam.limit import policy_of
-from .._seam.result import Applied, Result
+from .._core.call import Call, Key
+from .._core.errors import library_error
+from .._core.limit import policy_of
+from .._core.result import Applied, Result
 from .rules import Field, Rule, Rules, parse_field
 
 VERSION = "@version"

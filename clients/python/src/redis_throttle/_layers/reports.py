@@ -7,11 +7,11 @@ import threading
 import time
 from typing import Any
 
-from .._seam.call import Call, Key
-from .._seam.errors import is_outage, is_overload
-from .._seam.forked import begun_in_children, unlocked_in_children
-from .._seam.result import Result
-from .._seam.steps import Steps, run, run_async
+from .._core.call import Call, Key
+from .._core.errors import is_outage, is_overload
+from .._core.forked import begun_in_children, unlocked_in_children
+from .._core.result import Result
+from .._core.steps import Steps, run, run_async
 
 EVERY = 1.0
 """How often reports are sent, in seconds."""

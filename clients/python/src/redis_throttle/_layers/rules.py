@@ -10,9 +10,9 @@ import zoneinfo
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .._seam.duration import CALENDAR, nanoseconds
-from .._seam.limit import Limit, denials, is_name, policy, read_limits
-from .._seam.result import Applied
+from .._core.duration import CALENDAR, nanoseconds
+from .._core.limit import Limit, denials, is_name, policy, read_limits
+from .._core.result import Applied
 
 _MOST = 8
 """How many limits a key has at most."""

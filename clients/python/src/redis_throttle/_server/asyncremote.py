@@ -7,11 +7,11 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any, cast
 
-from .._seam.call import Call
-from .._seam.duration import Duration, seconds
-from .._seam.errors import MistakeError, ThrottleError
-from .._seam.inspection import Inspection, read_inspection
-from .._seam.result import Result
+from .._core.call import Call
+from .._core.duration import Duration, seconds
+from .._core.errors import MistakeError, ThrottleError
+from .._core.inspection import Inspection, read_inspection
+from .._core.result import Result
 from .asynctransport import AsyncTransport
 from .connect import connect
 from .doors import Commands, check

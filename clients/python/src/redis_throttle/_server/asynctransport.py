@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from typing import Any, cast
 
-from .._seam.call import Call
-from .._seam.errors import MistakeError, OverloadError, is_demoted, is_outage, library_error
+from .._core.call import Call
+from .._core.errors import MistakeError, OverloadError, is_demoted, is_outage, library_error
 from .doors import Alone, Commands, Doors, Question, Send, Steps, Words
 from .loops import close_client, drop_client, drop_pool
 from .pool import LONGEST, REDIRECTS, ROOM, WHO, Place, Pooled, Sign, asking, elsewhere, failed, is_asked, most_connections, moved_to, no_room, run_of

@@ -7,8 +7,8 @@ import urllib.parse
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .._seam.duration import Duration, seconds
-from .._seam.errors import translate
+from .._core.duration import Duration, seconds
+from .._core.errors import translate
 
 SCHEMES = ("redis", "rediss", "redis+unix", "redis+cluster", "rediss+cluster", "redis+sentinel",
            "valkey", "valkeys", "valkey+unix", "valkey+cluster", "valkeys+cluster", "valkey+sentinel")

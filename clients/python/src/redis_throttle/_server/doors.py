@@ -17,10 +17,10 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, get_args
 
-from .._seam.duration import Duration, seconds
-from .._seam.errors import MistakeError, OutageError, ThrottleError, is_outage, library_error, translate, without_arguments
-from .._seam.forked import unlocked_in_children
-from .._seam.undecided import log
+from .._core.duration import Duration, seconds
+from .._core.errors import MistakeError, OutageError, ThrottleError, is_outage, library_error, translate, without_arguments
+from .._core.forked import unlocked_in_children
+from .._core.undecided import log
 
 Commands = Literal["auto", "module", "functions"]
 """What servers may be sent: commands of the module alone, functions and scripts alone, or what a server has."""

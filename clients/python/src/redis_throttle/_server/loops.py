@@ -18,7 +18,7 @@ import weakref
 from collections.abc import AsyncGenerator, Callable, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
-from .._seam.forked import unlocked_in_children
+from .._core.forked import unlocked_in_children
 
 
 class Line(Protocol):

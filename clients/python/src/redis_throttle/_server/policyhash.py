@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, cast
 
-from .._seam.errors import MistakeError
+from .._core.errors import MistakeError
 from .asyncremote import Remote as AsyncRemote
 from .pool import AsyncClient, Client
 from .remote import Remote

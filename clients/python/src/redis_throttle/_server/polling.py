@@ -13,10 +13,10 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from .._seam.call import Call
-from .._seam.duration import FOREVER
-from .._seam.errors import MistakeError
-from .._seam.result import Result
+from .._core.call import Call
+from .._core.duration import FOREVER
+from .._core.errors import MistakeError
+from .._core.result import Result
 
 
 @dataclass(frozen=True, slots=True)

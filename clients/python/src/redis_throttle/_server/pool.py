@@ -11,8 +11,8 @@ import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol
 
-from .._seam.errors import OutageError, OverloadError, ThrottleError, library_error, translate
-from .._seam.forked import unlocked_in_children
+from .._core.errors import OutageError, OverloadError, ThrottleError, library_error, translate
+from .._core.forked import unlocked_in_children
 from .connect import AwayCluster
 from .doors import Commands, Doors
 from .loops import copy_of_pool

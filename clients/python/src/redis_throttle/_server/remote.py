@@ -9,11 +9,11 @@ import time
 from collections.abc import Mapping
 from typing import Any, cast
 
-from .._seam.call import Call
-from .._seam.duration import Duration, seconds
-from .._seam.errors import MistakeError, OutageError, ThrottleError
-from .._seam.inspection import Inspection, read_inspection
-from .._seam.result import Result
+from .._core.call import Call
+from .._core.duration import Duration, seconds
+from .._core.errors import MistakeError, OutageError, ThrottleError
+from .._core.inspection import Inspection, read_inspection
+from .._core.result import Result
 from .connect import AwayCluster, connect, sentinels_of
 from .doors import Commands, check
 from .polling import Pause, polling

@@ -15,9 +15,9 @@ from collections import deque
 from collections.abc import Generator, Sequence
 from typing import Any, cast
 
-from .._seam.call import Call
-from .._seam.errors import MistakeError, is_demoted, is_outage, library_error
-from .._seam.forked import begun_in_children
+from .._core.call import Call
+from .._core.errors import MistakeError, is_demoted, is_outage, library_error
+from .._core.forked import begun_in_children
 from .doors import Alone, Commands, Send, Steps, Words
 from .pool import LONGEST, REDIRECTS, ROOM, WHO, Place, Pooled, Sign, asking, elsewhere, failed, is_asked, most_connections, moved_to, no_room, run_of
 

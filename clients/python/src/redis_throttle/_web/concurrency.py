@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any, Generic, TypeVar, cast
 
-from .._seam.duration import Duration, nanoseconds
-from .._seam.result import LimitedError, Result
-from .._seam.undecided import Answer
+from .._core.duration import Duration, nanoseconds
+from .._core.result import LimitedError, Result
+from .._core.undecided import Answer
 from .address import Network, Peer, client_address, networks
 from .fields import retry_after_fields
 from .http import PROBLEM, Body, Failures, Now, Outcome, Steps, check_functions, denied

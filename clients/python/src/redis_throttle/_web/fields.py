@@ -12,8 +12,8 @@ from datetime import timedelta
 from math import ceil, floor
 from typing import Literal
 
-from .._seam.limit import Limit, label
-from .._seam.result import Result, in_force
+from .._core.limit import Limit, label
+from .._core.result import Result, in_force
 
 POLICY = "RateLimit-Policy"
 LIMIT = "RateLimit"

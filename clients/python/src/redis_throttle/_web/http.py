@@ -12,14 +12,14 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, S
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, Union, cast
 
-from .._seam.call import Call, many, one
-from .._seam.duration import Duration, nanoseconds
-from .._seam.duration import seconds as seconds_of
-from .._seam.limit import Limit, Limits, as_limits, check_name, denials, policy_of
-from .._seam.limit import policy as of_policy
-from .._seam.result import Result, in_force
-from .._seam.undecided import DEFAULTS, Answer, Undecided, log
-from .._seam.verbs import AsyncDecider, Decider
+from .._core.call import Call, many, one
+from .._core.duration import Duration, nanoseconds
+from .._core.duration import seconds as seconds_of
+from .._core.limit import Limit, Limits, as_limits, check_name, denials, policy_of
+from .._core.limit import policy as of_policy
+from .._core.result import Result, in_force
+from .._core.undecided import DEFAULTS, Answer, Undecided, log
+from .._core.verbs import AsyncDecider, Decider
 from .address import Network, Peer, client_address, networks
 from .fields import Header, Policies, XRateLimit, header_fields, seconds
 

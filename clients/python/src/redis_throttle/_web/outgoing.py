@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from .._seam.call import one
-from .._seam.duration import Duration, nanoseconds
-from .._seam.limit import Limits, as_limits
-from .._seam.result import Result
-from .._seam.undecided import Answer, Undecided
-from .._seam.verbs import AsyncDecider, Decider
+from .._core.call import one
+from .._core.duration import Duration, nanoseconds
+from .._core.limit import Limits, as_limits
+from .._core.result import Result
+from .._core.undecided import Answer, Undecided
+from .._core.verbs import AsyncDecider, Decider
 from .http import Now, Steps, check_decider
 
 Request = TypeVar("Request")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from .._seam.result import LimitedError, Result
+from .._core.result import LimitedError, Result
 
 _STEP = 3600.0
 """Sleeps no longer than this at a time, in seconds: no timer is too long then, whatever the quota."""

@@ -8,11 +8,11 @@ import uuid
 from dataclasses import replace
 from typing import Protocol
 
-from .._seam.call import Call, Holdings, Key, many, pairs_of
-from .._seam.duration import seconds
-from .._seam.errors import LeaseLostError, OutageError, OverloadError, may_have_run
-from .._seam.limit import Limit, Slots, as_limits
-from .._seam.result import Result, in_force
+from .._core.call import Call, Holdings, Key, many, pairs_of
+from .._core.duration import seconds
+from .._core.errors import LeaseLostError, OutageError, OverloadError, may_have_run
+from .._core.limit import Limit, Slots, as_limits
+from .._core.result import Result, in_force
 from .later import AsyncLater, Later, may_repeat
 
 _LOST = "the admission has lapsed: its slot may be somebody else's, and its units stay as they were estimated"

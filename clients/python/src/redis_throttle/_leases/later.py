@@ -14,10 +14,10 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from .._seam.call import Call
-from .._seam.errors import OutageError, OverloadError
-from .._seam.result import Result
-from .._seam.undecided import log
+from .._core.call import Call
+from .._core.errors import OutageError, OverloadError
+from .._core.result import Result
+from .._core.undecided import log
 
 MOST = 10_000
 """How many calls are kept. Those that came first are given up for others: their slots lapse first."""

@@ -1,4 +1,4 @@
-"""The seam: a call is a value, a decider decides it, and the limiter's verbs, integrations and admissions work over any decider."""
+"""A call is a value, a decider decides it, and the limiter's verbs, integrations and admissions work over any decider."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from redis_throttle import (
     window,
     wsgi,
 )
-from redis_throttle._seam import call as calls
+from redis_throttle._core import call as calls
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from servers import ROOT, Server, await_true
 
@@ -334,7 +334,7 @@ def test_celery_takes_any_decider() -> None:
         throttle_limits = rate(10, "1s")
         throttle_limiter = Scripted(Result(), Result(limited=True))
 
-    app = celery.Celery("seam", set_as_current=False)
+    app = celery.Celery("deciders", set_as_current=False)
 
     def send() -> str:
         return "sent"
@@ -370,8 +370,8 @@ def imports_of(path: pathlib.Path) -> set[pathlib.Path]:
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
     graph = {path: imports_of(path) for path in SOURCE.rglob("*.py")}
-    assert SOURCE / "_seam/call.py" in graph[SOURCE / "_limiter.py"]
-    assert SOURCE / "_seam/positions.py" in graph[SOURCE / "_seam/call.py"]
+    assert SOURCE / "_core/call.py" in graph[SOURCE / "_limiter.py"]
+    assert SOURCE / "_core/positions.py" in graph[SOURCE / "_core/call.py"]
     done: set[pathlib.Path] = set()
 
     def walk(module: pathlib.Path, way: tuple[pathlib.Path, ...]) -> None:
@@ -387,7 +387,7 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
 
 def test_folders_import_one_way() -> None:
     """What everything stands on imports no layer, and a layer imports no integration."""
-    order = ["_seam", "_server", "_layers", "_held", "", "_web"]
+    order = ["_core", "_server", "_layers", "_leases", "", "_web"]
     for path in SOURCE.rglob("*.py"):
         mine = path.parent.name if path.parent != SOURCE else ""
         for other in imports_of(path) if mine else ():

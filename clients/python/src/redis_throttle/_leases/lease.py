@@ -12,10 +12,10 @@ from collections.abc import AsyncGenerator, Coroutine
 from datetime import timedelta
 from typing import Any, Protocol
 
-from .._seam.call import Call, Key
-from .._seam.duration import Duration, nanoseconds
-from .._seam.errors import LeaseLostError, OutageError, OverloadError, ThrottleError, may_have_run
-from .._seam.result import Result
+from .._core.call import Call, Key
+from .._core.duration import Duration, nanoseconds
+from .._core.errors import LeaseLostError, OutageError, OverloadError, ThrottleError, may_have_run
+from .._core.result import Result
 from .later import AsyncLater, Later, may_repeat
 
 _FIRST = timedelta(seconds=3)

@@ -1,4 +1,4 @@
-"""The seam: a decider decides a call, and a limiter has the verbs over any decider, for threads and for asyncio alike."""
+"""A decider decides a call, and a limiter has the verbs over any decider, for threads and for asyncio alike."""
 
 from __future__ import annotations
 
