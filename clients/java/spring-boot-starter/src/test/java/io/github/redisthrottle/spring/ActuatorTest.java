@@ -116,6 +116,21 @@ class ActuatorTest {
       assertEquals("RATE 30/m", told.at("/outgoing/github").asText(), told::toString);
       assertEquals("http:plans.pro:127.0.0.1", told.at("/denied/0/key").asText(), told::toString);
       assertEquals(1, told.at("/denied/0/limited").asInt(), told::toString);
+      assertTrue(told.get("shadowed").isEmpty(), told::toString);
+
+      Limit trial = Limit.rate(1, Duration.ofHours(1)).shadow();
+      for (int i = 0; i < 3; i++) {
+        assertTrue(application.bean(Limiter.class).limit("tried", trial).allowed());
+      }
+      told = new ObjectMapper().readTree(application.get("/actuator/ratelimits").body());
+      assertEquals("tried", told.at("/shadowed/0/key").asText(), told::toString);
+      assertEquals(2, told.at("/shadowed/0/limited").asInt(), told::toString);
+      assertEquals(1, told.get("denied").size(), told::toString);
+
+      server.kill();
+      told = new ObjectMapper().readTree(application.get("/actuator/ratelimits").body());
+      assertFalse(told.has("denied") || told.has("shadowed"), told::toString);
+      assertTrue(told.has("deniedUnknown") && told.has("shadowedUnknown"), told::toString);
     }
   }
 }

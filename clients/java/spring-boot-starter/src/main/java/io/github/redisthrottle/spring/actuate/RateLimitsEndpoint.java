@@ -20,10 +20,14 @@ import org.jspecify.annotations.Nullable;
 import org.springframework.boot.actuate.endpoint.annotation.Endpoint;
 import org.springframework.boot.actuate.endpoint.annotation.ReadOperation;
 
-/** The endpoint ratelimits: which limits there are, and which keys are denied most. Keys name people and addresses: expose it to operators alone. */
+/**
+ * The endpoint ratelimits: which limits there are, and which keys are denied most, or would be by shadows. Keys name people and addresses:
+ * expose it to operators alone.
+ */
 @Endpoint(id = "ratelimits")
 public final class RateLimitsEndpoint {
-  private static final Command TOP = new Command(List.of("CL.TOP", "10"), null);
+  private static final Command DENIED = new Command(List.of("CL.TOP", "10"), null);
+  private static final Command SHADOWED = new Command(List.of("CL.TOP", "10", "SHADOW"), null);
 
   private final NamedLimits limits;
   private final RateLimitProperties properties;
@@ -41,8 +45,8 @@ public final class RateLimitsEndpoint {
   }
 
   /**
-   * Returns limits by name, the policies in force in their place, the routes, outgoing limits, and the keys that are
-   * denied most, or why these are not known.
+   * Returns limits by name, the policies in force in their place, the routes, outgoing limits, the keys that are denied
+   * most, and those that shadows would have denied most, or why these are not known.
    */
   @ReadOperation
   public Map<String, Object> limits() {
@@ -55,7 +59,8 @@ public final class RateLimitsEndpoint {
     Map<String, String> outgoing = new TreeMap<>();
     properties.outgoing().forEach((name, one) -> outgoing.put(name, either(one.limits(), one.policy())));
     told.put("outgoing", outgoing);
-    addDenied(told);
+    addTop(told, "denied", DENIED);
+    addTop(told, "shadowed", SHADOWED);
     return told;
   }
 
@@ -90,20 +95,20 @@ public final class RateLimitsEndpoint {
     return fields;
   }
 
-  private void addDenied(Map<String, Object> told) {
+  private void addTop(Map<String, Object> told, String name, Command top) {
+    String unknown = name + "Unknown";
     try {
-      Object reply = connection == null ? null : connection.send(TOP).toCompletableFuture().get(timeout.toMillis(), TimeUnit.MILLISECONDS);
+      Object reply = connection == null ? null : connection.send(top).toCompletableFuture().get(timeout.toMillis(), TimeUnit.MILLISECONDS);
       if (reply instanceof List<?> rows) {
-        told.put("denied", rows.stream().map(RateLimitsEndpoint::row).toList());
+        told.put(name, rows.stream().map(RateLimitsEndpoint::row).toList());
       } else {
-        String why = reply instanceof ErrorReply error ? error.text() : "there is no connection to Redis";
-        told.put("deniedUnknown", why);
+        told.put(unknown, reply instanceof ErrorReply error ? error.text() : "there is no connection to Redis");
       }
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
-      told.put("deniedUnknown", "interrupted");
+      told.put(unknown, "interrupted");
     } catch (ExecutionException | TimeoutException e) {
-      told.put("deniedUnknown", String.valueOf(e.getMessage()));
+      told.put(unknown, String.valueOf(e.getMessage()));
     }
   }
 }
