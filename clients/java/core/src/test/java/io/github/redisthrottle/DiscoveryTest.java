@@ -117,7 +117,7 @@ class DiscoveryTest {
   @ParameterizedTest
   @EnumSource(Clients.class)
   void aReplicaThatIsPromotedIsNoticed(Clients client) {
-    try (Server master = Server.plain();
+    try (Server master = Server.plain("--repl-diskless-sync-delay", "0");
         Server replica = Server.plain("--replicaof", "127.0.0.1", String.valueOf(master.port));
         Jedis admin = replica.client();
         Limiter limiter = over(client.patient(replica.port))) {

@@ -87,7 +87,7 @@ class LimiterTest {
     Limit one = window(1, Duration.ofSeconds(2));
     try (Limiter limiter = limiter(client)) {
       limiter.waitFor("w", one);
-      assertTrue(limiter.waitFor("w", one).waited().toMillis() > 0);
+      Server.await("a caller waits", () -> limiter.waitFor("w", one).waited().toMillis() > 0);
       Limit hourly = rate(1, HOUR);
       limiter.limit("w2", hourly);
       Result late = limiter.ask(Call.waitFor("w2", hourly).maxWait(Duration.ofSeconds(1)));

@@ -60,9 +60,9 @@ class PollingTest {
     Limit window = window(1, Duration.ofMillis(300));
     try (Limiter limiter = limiter(client, Commands.AUTO)) {
       limiter.waitFor("r", rate);
-      assertTrue(limiter.waitFor("r", rate).waited().toMillis() > 0);
+      Server.await("a caller waits for the rate", () -> limiter.waitFor("r", rate).waited().toMillis() > 0);
       limiter.waitFor("w", window);
-      assertTrue(limiter.waitFor("w", window).waited().toMillis() > 0);
+      Server.await("a caller waits for the window", () -> limiter.waitFor("w", window).waited().toMillis() > 0);
       limiter.waitFor("late", rate(1, DAY));
       Result late = limiter.ask(Call.waitFor("late", rate(1, DAY)).maxWait(Duration.ofMinutes(1)));
       assertTrue(late.limited() && late.waited().toSeconds() < 30, "it is denied at once, since it would come too late");

@@ -24,7 +24,7 @@ import java.util.spi.ToolProvider;
 import java.util.stream.Stream;
 import jdk.jfr.Recording;
 import jdk.jfr.consumer.RecordedEvent;
-import jdk.jfr.consumer.RecordedMethod;
+import jdk.jfr.consumer.RecordedStackTrace;
 import jdk.jfr.consumer.RecordingFile;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -33,6 +33,8 @@ import org.junit.jupiter.params.provider.EnumSource;
 
 /** Nothing pins the carrier of a virtual thread. */
 class VirtualThreadsTest {
+  private static final List<String> LINKERS = List.of("java.lang.ClassLoader", "jdk.internal.loader.", "java.lang.invoke.MethodHandleNatives");
+
   /** A thread that waits within synchronized pins its carrier on Java 21 to 23. */
   @Test
   void noClassHasASynchronizedMethodOrBlock() throws Exception {
@@ -114,17 +116,24 @@ class VirtualThreadsTest {
         .toList();
   }
 
+  /** Returns the classes of the methods that a thread was in, the innermost first. */
+  private static List<String> types(RecordedEvent event) {
+    RecordedStackTrace stack = event.getStackTrace();
+    return stack == null ? List.of() : stack.getFrames().stream().map(frame -> frame.getMethod().getType().getName()).toList();
+  }
+
   /**
-   * A thread that waits for another one to load or to initialize a class is pinned, once in the life of a process. The monitor of a class that is
-   * loaded is entered by the JVM, without a frame of its own: since no class of ours has a monitor, a monitor at our own line is such a one.
+   * A thread that waits for another one to load, link or initialize a class is pinned, once in the life of a process. The JVM enters the monitor
+   * of a class that is loaded without a frame of its own: since no class of ours has a monitor, a monitor at our own line is such a one. It calls
+   * loaders and linkers from native code.
    */
   private static boolean waitedForAClass(RecordedEvent event) {
-    if (!event.hasField("pinnedReason")) {
-      return false;
+    List<String> within = types(event).stream().takeWhile(type -> !type.startsWith("io.github.redisthrottle.")).toList();
+    if (within.stream().anyMatch(type -> LINKERS.stream().anyMatch(type::startsWith))) {
+      return true;
     }
-    boolean monitor = String.valueOf(event.getString("blockingOperation")).equals("Contended monitor enter");
-    RecordedMethod top = event.getStackTrace().getFrames().get(0).getMethod();
-    return String.valueOf(event.getString("pinnedReason")).startsWith("Waited for initialization")
-        || (monitor && top.getType().getName().startsWith("io.github.redisthrottle."));
+    return event.hasField("pinnedReason")
+        && (String.valueOf(event.getString("pinnedReason")).startsWith("Waited for initialization")
+            || (within.isEmpty() && String.valueOf(event.getString("blockingOperation")).equals("Contended monitor enter")));
   }
 }
