@@ -2,6 +2,7 @@ package io.github.redisthrottle;
 
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.parallel.ExecutionMode.CONCURRENT;
 
 import io.github.redisthrottle.testing.Clients;
 import io.github.redisthrottle.testing.Server;
@@ -11,6 +12,7 @@ import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.parallel.Execution;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.EnumSource;
@@ -21,6 +23,7 @@ class DemotedTest {
   private static final Limit QUOTA = Limit.fixed(1000, Duration.ofDays(1));
 
   @ParameterizedTest
+  @Execution(CONCURRENT)
   @EnumSource
   void itsConnectionsAreClosed(Clients client) {
     try (Server server = Server.start();
@@ -43,6 +46,7 @@ class DemotedTest {
 
   /** What answers at the address of a master that hangs is another one by now. Not every user may ask a server which one it is. */
   @ParameterizedTest
+  @Execution(CONCURRENT)
   @CsvSource({"LETTUCE,true", "LETTUCE,false", "JEDIS,true", "JEDIS,false"})
   void aCallerWaitsForAMasterThatLivesAndForNoOther(Clients client, boolean tells) throws IOException {
     Limit soon = Limit.window(1, Duration.ofSeconds(5));

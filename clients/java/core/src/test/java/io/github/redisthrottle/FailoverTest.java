@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.parallel.ExecutionMode.CONCURRENT;
 
 import io.github.redisthrottle.connection.Connection;
 import io.github.redisthrottle.jedis.JedisConnection;
@@ -22,6 +23,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.parallel.Execution;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import redis.clients.jedis.DefaultJedisClientConfig;
@@ -46,6 +48,7 @@ class FailoverTest {
   }
 
   @ParameterizedTest
+  @Execution(CONCURRENT)
   @EnumSource
   void aClusterIsCalledWhereTheKeyIs(Clients client) {
     try (Cluster cluster = new Cluster();
@@ -62,7 +65,7 @@ class FailoverTest {
       assertTrue(apart.getMessage().contains("need the same hash tag, such as {42}:requests"), apart.getMessage());
       Limit window = Limit.window(1, Duration.ofSeconds(2));
       limiter.waitFor("w", window);
-      assertTrue(limiter.waitFor("w", window).waited().toMillis() > 0);
+      Server.await("a caller waits", () -> limiter.waitFor("w", window).waited().toMillis() > 0);
 
       Server owner = cluster.owner("a");
       cluster.addReplica(owner);
@@ -74,6 +77,7 @@ class FailoverTest {
 
   /** One that hangs still takes connections, and answers nothing. Until it is awake it stays in the way of nobody. */
   @ParameterizedTest
+  @Execution(CONCURRENT)
   @EnumSource
   void aMasterThatHangsIsLeftForItsReplica(Clients client) {
     try (Cluster cluster = new Cluster();
@@ -98,6 +102,7 @@ class FailoverTest {
   }
 
   @ParameterizedTest
+  @Execution(CONCURRENT)
   @EnumSource
   void aSlotThatMovedIsFollowed(Clients client) {
     try (Cluster cluster = new Cluster();
@@ -116,6 +121,7 @@ class FailoverTest {
   }
 
   @ParameterizedTest
+  @Execution(CONCURRENT)
   @EnumSource
   void aPasswordThatChangedIsAMistakeInACluster(Clients client) {
     try (Cluster cluster = new Cluster()) {
@@ -144,6 +150,7 @@ class FailoverTest {
   }
 
   @Test
+  @Execution(CONCURRENT)
   void aPasswordThatWasNeverRightIsAMistakeInACluster() {
     try (Cluster cluster = new Cluster()) {
       cluster.password("right");
@@ -155,6 +162,7 @@ class FailoverTest {
   }
 
   @Test
+  @Execution(CONCURRENT)
   void aClusterThatWasNeverReachedIsAnOutage() {
     RedisURI nowhere = RedisURI.create("127.0.0.1", 1);
     RedisClusterClient lettuce = RedisClusterClient.create(nowhere);
@@ -168,6 +176,7 @@ class FailoverTest {
   }
 
   @ParameterizedTest
+  @Execution(CONCURRENT)
   @EnumSource
   void aSentinelSaysWhoIsMaster(Clients client) {
     try (Watched watched = new Watched();
@@ -182,6 +191,7 @@ class FailoverTest {
 
   /** Callers that wait have connections of their own, to the master of the moment. */
   @ParameterizedTest
+  @Execution(CONCURRENT)
   @EnumSource
   void manyCallersWaitForTheMasterThatASentinelNames(Clients client) {
     Limit hourly = Limit.window(1, Duration.ofHours(1));
@@ -227,6 +237,7 @@ class FailoverTest {
 
   /** The new master answers by then, which says nothing about the old one. */
   @ParameterizedTest
+  @Execution(CONCURRENT)
   @EnumSource
   void nobodyWaitsForAMasterThatHangsOnceAnotherOneAnswers(Clients client) {
     Limit hourly = Limit.window(1, Duration.ofHours(1));

@@ -3,6 +3,7 @@ package io.github.redisthrottle;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.parallel.ExecutionMode.CONCURRENT;
 
 import io.github.redisthrottle.testing.Clients;
 import io.github.redisthrottle.testing.Server;
@@ -12,6 +13,7 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.parallel.Execution;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import redis.clients.jedis.Jedis;
@@ -21,6 +23,7 @@ class OutageTest {
   private static final Limit QUOTA = Limit.fixed(1_000_000, Duration.ofDays(1));
 
   @ParameterizedTest
+  @Execution(CONCURRENT)
   @EnumSource
   void aServerThatStandsStillIsLeftAloneAndComesBack(Clients client) {
     try (Server server = Server.start();
@@ -46,6 +49,7 @@ class OutageTest {
   }
 
   @ParameterizedTest
+  @Execution(CONCURRENT)
   @EnumSource
   void aPolicyDecidesUntilTheServerIsBack(Clients client) {
     try (Server server = Server.start();
@@ -65,6 +69,7 @@ class OutageTest {
   }
 
   @ParameterizedTest
+  @Execution(CONCURRENT)
   @EnumSource
   void aWaitOnAServerThatStandsStillIsGivenUp(Clients client) {
     Limit hourly = Limit.window(1, Duration.ofHours(1));
@@ -82,6 +87,7 @@ class OutageTest {
   }
 
   @ParameterizedTest
+  @Execution(CONCURRENT)
   @EnumSource
   void aReleaseInAnOutageIsRepeatedUntilTheServerIsBack(Clients client) {
     try (Server server = Server.start();

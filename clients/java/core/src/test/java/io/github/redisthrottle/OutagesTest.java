@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.parallel.ExecutionMode.CONCURRENT;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
@@ -43,6 +44,7 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
+import org.junit.jupiter.api.parallel.Execution;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import redis.clients.jedis.DefaultJedisClientConfig;
@@ -163,6 +165,7 @@ class OutagesTest {
   }
 
   @TestFactory
+  @Execution(CONCURRENT)
   Stream<DynamicTest> anErrorNamesTheServerAndWhatIsWrong() {
     List<DynamicTest> tests = new ArrayList<>();
     for (JsonNode one : table().get("cases")) {
@@ -210,6 +213,7 @@ class OutagesTest {
   }
 
   @ParameterizedTest
+  @Execution(CONCURRENT)
   @EnumSource
   void keysOfTwoSlotsNeedAHashTag(Clients client) {
     JsonNode rule = table().get("crossslot");
