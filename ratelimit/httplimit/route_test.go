@@ -40,6 +40,7 @@ func TestTheMostSpecificRouteLimitsARequest(t *testing.T) {
 			{Pattern: "/files/", Limits: ratelimit.Limits{ratelimit.Rate(2, day)}},
 			{Pattern: "POST /orders/{id}", Limits: ratelimit.Limits{ratelimit.Rate(3, day)}, Key: header("Tenant")},
 			{Pattern: "/files/public/", Limits: ratelimit.Limits{ratelimit.Rate(4, day)}, Key: func(*http.Request) string { return "" }},
+			{Pattern: "GET /reports/", Limits: ratelimit.Limits{ratelimit.Rate(6, day)}},
 		},
 		LimitsFor: func(r *http.Request) ratelimit.Limits {
 			return map[string]ratelimit.Limits{"gold": {ratelimit.Rate(5, day)}, "broken": {ratelimit.Rate(-1, day)}}[r.Header.Get("Plan")]
@@ -63,6 +64,9 @@ func TestTheMostSpecificRouteLimitsARequest(t *testing.T) {
 		{"a route", "GET", "/files/x", "gold", []string{"/files/ ann", "RATE 2/1d"}, `"default";q=2;w=86400`, 200},
 		{"a route with a key", "POST", "/orders/1", "", []string{"acme", "RATE 3/1d"}, `"default";q=3;w=86400`, 200},
 		{"another method", "GET", "/orders/1", "", []string{"ann", "RATE 1/1d"}, `"default";q=1;w=86400`, 200},
+		{"GET", "GET", "/reports/1", "", []string{"GET /reports/ ann", "RATE 6/1d"}, `"default";q=6;w=86400`, 200},
+		{"GET covers HEAD", "HEAD", "/reports/1", "", []string{"GET /reports/ ann", "RATE 6/1d"}, `"default";q=6;w=86400`, 200},
+		{"GET covers nothing else", "POST", "/reports/1", "", []string{"ann", "RATE 1/1d"}, `"default";q=1;w=86400`, 200},
 		{"another host", "GET", "http://elsewhere/files/x", "", []string{"/files/ ann", "RATE 2/1d"}, `"default";q=2;w=86400`, 200},
 		{"a route that is free", "GET", "/files/public/x", "", nil, "", 200},
 		// No way round.

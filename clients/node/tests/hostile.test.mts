@@ -46,12 +46,15 @@ function site(handler: http.RequestListener): Site {
   return { listener, close: () => { listener.closeAllConnections(); listener.close() } }
 }
 
-/** Each adapter, in a site that answers ok. */
-const adapters: Record<string, (limiter: Decider, limits?: ReturnType<typeof rate>) => Promise<Site>> = {
-  express: (limiter, limits = perHour) => {
+type Make = (limiter: Decider, limits?: ReturnType<typeof rate>, where?: 'site' | 'route') => Promise<Site>
+
+/** Each adapter, in a site that answers ok. It limits the whole site, or its route, where the framework has routes of methods. */
+const adapters: Record<string, Make> = {
+  express: (limiter, limits = perHour, where = 'site') => {
     const app = express()
-    app.use(onExpress.rateLimit({ limiter, limits, onError() {} }))
-    app.get('/', (_, res) => { res.send('ok') })
+    const use = onExpress.rateLimit({ limiter, limits, onError() {} })
+    if (where === 'site') app.use(use)
+    app.get('/', ...(where === 'route' ? [use] : []), (_, res) => { res.send('ok') })
     return Promise.resolve(site(app))
   },
   'node:http': (limiter, limits = perHour) => {
@@ -64,9 +67,11 @@ const adapters: Record<string, (limiter: Decider, limits?: ReturnType<typeof rat
     app.use((ctx) => { ctx.body = 'ok' })
     return Promise.resolve(site(app.callback() as http.RequestListener))
   },
-  hono: (limiter, limits = perHour) => {
+  hono: (limiter, limits = perHour, where = 'site') => {
     const app = new Hono()
-    app.use('*', onHono.rateLimit({ limiter, limits, onError() {} }))
+    const use = onHono.rateLimit({ limiter, limits, onError() {} })
+    if (where === 'site') app.use('*', use)
+    else app.get('/', use)
     app.get('/', (c) => c.text('ok'))
     const listener = serve({ fetch: app.fetch, port: 0, hostname: '127.0.0.1' }) as http.Server
     return Promise.resolve({ listener, close: () => { listener.closeAllConnections(); listener.close() } })
@@ -190,6 +195,18 @@ describe('requests', () => {
         const denied = await ask(at, { method: 'HEAD' })
         assert.deepEqual([denied.statusCode, denied.headers['retry-after']], [429, '1800'])
         assert.equal((await ask(at)).statusCode, 429)
+      } finally {
+        await made.close()
+      }
+    })
+
+    test(`${name}: a limit of a route for GET is one for HEAD`, async () => {
+      const made = await make(new FakeLimiter(), rate(2, '1h'), 'route')
+      const at = await listen(made)
+      try {
+        const statuses = []
+        for (const method of ['GET', 'HEAD', 'HEAD', 'GET']) statuses.push((await ask(at, { method })).statusCode)
+        assert.deepEqual(statuses, [200, 200, 429, 429])
       } finally {
         await made.close()
       }

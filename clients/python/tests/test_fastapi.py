@@ -33,6 +33,18 @@ async def test_a_route_has_its_own_limit_by_its_template(async_throttle: AsyncFa
     assert [call.keys[0].name for call in async_throttle.asked[2:]] == ["http:/a/{item}:RATE 2/1h:203.0.113.9", "http:/b:RATE 2/1h:203.0.113.9"]
 
 
+async def test_a_route_for_get_and_head_has_one_limit(async_throttle: AsyncFakeLimiter) -> None:
+    app = FastAPI()
+
+    @app.head("/a", dependencies=[Depends(RateLimit(async_throttle, TWO))])
+    @app.get("/a", dependencies=[Depends(RateLimit(async_throttle, TWO))])
+    async def page() -> str:
+        return "hello"
+
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+        assert [(await client.request(method, "/a")).status_code for method in ("GET", "HEAD", "HEAD", "GET")] == [200, 200, 429, 429]
+
+
 async def test_routes_of_one_name_share_their_state(async_throttle: AsyncFakeLimiter) -> None:
     shared = RateLimit(async_throttle, TWO, name="shared")
     async with client_of(("/a", shared), ("/b", shared)) as client:

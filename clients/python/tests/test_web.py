@@ -150,6 +150,19 @@ def test_an_answer_to_head_has_no_body(server: Server) -> None:
             assert (len(body) > 0) == (length > 0)
 
 
+async def test_head_counts_as_get_does(server: Server) -> None:
+    from flask import Flask
+
+    app = Flask("head")
+    app.add_url_rule("/", view_func=lambda: "hello")
+    with Limiter.from_url(server.url) as limiter:
+        app.wsgi_app = wsgi.RateLimit(app.wsgi_app, limiter, rate(2, "1h", name="head"))  # type: ignore[method-assign]
+        with app.test_client() as flask:
+            assert [flask.open("/", method=method).status_code for method in ("GET", "HEAD", "HEAD", "GET")] == [200, 200, 429, 429]
+    async with AsyncLimiter.from_url(server.url) as other, client_of(starlette((asgi.RateLimit, {"limiter": other, "limits": rate(2, "2h")}))) as client:
+        assert [(await client.request(method, "/")).status_code for method in ("GET", "HEAD", "HEAD", "GET")] == [200, 200, 429, 429]
+
+
 async def test_a_message_that_the_application_sends_again_gains_nothing(server: Server) -> None:
     start: dict[str, Any] = {"type": "http.response.start", "status": 200, "headers": [(b"x-one", b"1")]}
 
