@@ -15,7 +15,7 @@ import (
 )
 
 // sharedRuns is how many runs of twelve words may stand on two pages or more. What is said twice becomes untrue once.
-const sharedRuns, runLength = 110, 12
+const sharedRuns, runLength = 60, 12
 
 var (
 	fenced = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
