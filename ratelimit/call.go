@@ -48,9 +48,6 @@ type Call struct {
 	// ID is what leases are held under: 1 to 512 bytes (VerbLease, VerbRenew, VerbRelease, VerbSettle, and VerbLimit when
 	// one of Keys has Slots).
 	ID string
-	// Failed says that the work under the lease failed because the service behind it is overloaded, such as by a timeout or a status 503
-	// (VerbRelease, VerbSettle). The server is not told; package adaptive lowers the number of slots.
-	Failed bool
 	// Each fills Result.Each.
 	Each bool
 }

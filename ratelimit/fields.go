@@ -24,7 +24,6 @@ const (
 	fieldPriority
 	fieldWeight
 	fieldID
-	fieldFailed
 	fieldEach
 	// The rest belong to a Key.
 	fieldLimits
@@ -34,7 +33,7 @@ const (
 
 // fieldNames are the names of the fields, in the order of their bits.
 var fieldNames = [...]string{
-	"Cost", "NoCost", "Charge", "Any", "Ban", "BanAfter", "MaxWait", "Group", "Priority", "Weight", "ID", "Failed", "Each",
+	"Cost", "NoCost", "Charge", "Any", "Ban", "BanAfter", "MaxWait", "Group", "Priority", "Weight", "ID", "Each",
 	"Limits", "Slots", "TTL",
 }
 
@@ -53,8 +52,8 @@ var takes = [numVerbs]fields{
 	VerbBan:      fieldBan,
 	VerbLease:    slots | turn,
 	VerbRenew:    fieldID | fieldTTL,
-	VerbRelease:  fieldID | fieldFailed,
-	VerbSettle:   slots | fieldLimits | fieldFailed | fieldEach, // Slots and TTL may stay as they were when the leases were taken
+	VerbRelease:  fieldID,
+	VerbSettle:   slots | fieldLimits | fieldEach, // Slots and TTL may stay as they were when the leases were taken
 	VerbReset:    0,
 	VerbThrottle: units,
 	VerbDenied:   fieldCost,
@@ -64,7 +63,7 @@ var takes = [numVerbs]fields{
 func (c *Call) set() (set fields) {
 	for i, isSet := range [...]bool{
 		c.Cost != 0, c.NoCost, c.Charge != "", c.Any, c.Ban != 0, c.BanAfter != "", c.MaxWait != 0, c.Group != "", c.Priority != 0, c.Weight != 0, c.ID != "",
-		c.Failed, c.Each,
+		c.Each,
 	} {
 		if isSet {
 			set |= 1 << i

@@ -42,7 +42,6 @@ var fieldValues = map[string]func(*ratelimit.Call){
 	"Priority": func(c *ratelimit.Call) { c.Priority = 3 },
 	"Weight":   func(c *ratelimit.Call) { c.Weight = 3 },
 	"ID":       func(c *ratelimit.Call) { c.ID = "holder" },
-	"Failed":   func(c *ratelimit.Call) { c.Failed = true },
 	"Each":     func(c *ratelimit.Call) { c.Each = true },
 	"Limits":   func(c *ratelimit.Call) { c.Keys[0].Limits = ratelimit.Limits{ratelimit.Rate(5, time.Second)} },
 	"Slots":    func(c *ratelimit.Call) { c.Keys[0].Slots = 3 },
@@ -65,9 +64,9 @@ func TestAFieldThatAVerbDoesNotTakeIsRefused(t *testing.T) {
 		ratelimit.VerbThrottle: {has: limits, takes: "Cost NoCost"},
 		ratelimit.VerbBan:      {takes: "Ban"},
 		ratelimit.VerbRenew:    {has: []string{"ID", "TTL"}},
-		ratelimit.VerbRelease:  {has: []string{"ID"}, takes: "Failed", mute: "Failed"},
+		ratelimit.VerbRelease:  {has: []string{"ID"}},
 		ratelimit.VerbReset:    {},
-		ratelimit.VerbSettle:   {has: []string{"ID"}, takes: "Limits Slots TTL Failed Each", mute: "Slots TTL Failed"},
+		ratelimit.VerbSettle:   {has: []string{"ID"}, takes: "Limits Slots TTL Each", mute: "Slots TTL"},
 		ratelimit.VerbLease:    {has: slots}, // the rest goes over a connection of its own
 	} {
 		ask := func(fields ...string) ([]any, error) {

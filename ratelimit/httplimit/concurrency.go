@@ -15,7 +15,7 @@ import (
 // ConcurrencyOptions configure NewConcurrency. Slots and Key are required.
 type ConcurrencyOptions struct {
 	// Slots is how many requests with the same key are served at a time, at least 1; those with
-	// the key "" are not limited. Behind package adaptive there are fewer while the service is overloaded. Leases are sorted sets, so the keys must differ from those of limits.
+	// the key "" are not limited. Leases are sorted sets, so the keys must differ from those of limits.
 	Slots int64
 	Key   func(r *http.Request) string
 

@@ -156,9 +156,6 @@ func (a *Admission) Context() context.Context { return a.ctx }
 // Result says how the call went that took the units and slots.
 func (a *Admission) Result() ratelimit.Result { return a.result }
 
-// Failed notes that the work failed because the service behind the slots is overloaded, as with a Lease. Call it before Settle.
-func (a *Admission) Failed() { a.failed.Store(true) }
-
 // Used says how many units were used in the end of the limits of a key: one number for all of them, or one for each. The last word counts.
 // Limits that nothing is said of stay charged as they were estimated. A mistake is the error of Settle, which then settles the others.
 func (a *Admission) Used(key string, units ...int64) {

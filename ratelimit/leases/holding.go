@@ -33,7 +33,6 @@ type holding struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	expiry  []*time.Timer // one for each slot
-	failed  atomic.Bool
 	once    sync.Once
 	err     error
 }
@@ -62,7 +61,7 @@ func (h *holding) take(ctx context.Context, call, back ratelimit.Call, ttl time.
 
 // begin renews what the server granted, from when it did.
 func (h *holding) begin(ctx context.Context, result ratelimit.Result, began time.Time, slots []slot) {
-	h.ctx, h.cancel = context.WithCancelCause(context.WithValue(ctx, holdingOf{}, h))
+	h.ctx, h.cancel = context.WithCancelCause(ctx)
 	if result.By == "policy" { // nobody holds it on a server: there is nothing to renew and nothing to give back
 		h.decider = nil
 		return
@@ -208,20 +207,8 @@ func (h *holding) tell(ctx context.Context, back ratelimit.Call, ttl time.Durati
 func (h *holding) ask(ctx context.Context, back ratelimit.Call) (ratelimit.Result, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releasePatience)
 	defer cancel()
-	back.Failed = h.failed.Load()
 	return h.decider.Decide(ctx, back)
 }
-
-// Failed calls the method Failed of the Lease or Admission whose Context ctx is, or is derived from. It does nothing if there is none. It is
-// for handlers behind httplimit.NewConcurrency.
-func Failed(ctx context.Context) {
-	if h, ok := ctx.Value(holdingOf{}).(*holding); ok {
-		h.failed.Store(true)
-	}
-}
-
-// holdingOf is what a Context has its holding under.
-type holdingOf struct{}
 
 // end ends the holding here, without telling the server.
 func (h *holding) end() {

@@ -120,10 +120,6 @@ func (l *Lease) ID() string { return l.id }
 // with the context that it was taken with. Work under the lease has to stop then.
 func (l *Lease) Context() context.Context { return l.ctx }
 
-// Failed notes that the work failed because the service behind the slots is overloaded, such as by a timeout or a status 503. Call it before Release. Package
-// adaptive then lowers the number of slots; without it nothing changes.
-func (l *Lease) Failed() { l.failed.Store(true) }
-
 // Release gives the slot back, also when ctx has ended, which may be why the work is over. If the server is away, Release returns the
 // error, and the slot is given back in the background when the server is there again. It is free after the TTL at the latest. Only the
 // first call does anything; all return its error.

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
-	"redis-throttle/ratelimit/adaptive"
 	"redis-throttle/ratelimit/batched"
 	"redis-throttle/ratelimit/cached"
 	"redis-throttle/ratelimit/guard"
@@ -81,7 +80,6 @@ func TestEveryVerbGetsThroughEveryLayer(t *testing.T) {
 	protect := func(next ratelimit.Decider) ratelimit.Decider {
 		return guard.New(next, guard.Options{Policy: guard.Local})
 	}
-	adapt := func(next ratelimit.Decider) ratelimit.Decider { return adaptive.New(next, adaptive.Options{}) }
 
 	var want []ratelimit.Result
 	verbs := map[ratelimit.Verb]bool{}
@@ -97,9 +95,8 @@ func TestEveryVerbGetsThroughEveryLayer(t *testing.T) {
 		"cached":      cache(limiter),
 		"batched":     batch(limiter),
 		"guard":       protect(limiter),
-		"adaptive":    adapt(limiter),
-		"all":         observe(cache(batch(protect(adapt(limiter))))),
-		"all, turned": adapt(protect(batch(cache(observe(limiter))))),
+		"all":         observe(cache(batch(protect(limiter)))),
+		"all, turned": protect(batch(cache(observe(limiter)))),
 		"rueidis":     rueidislimit.New(connect(t, on(s))),
 		"a fake":      ratelimittest.New(t),
 	} {

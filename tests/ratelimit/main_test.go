@@ -35,7 +35,7 @@ func TestExamplesOfTheDocumentationPrintWhatTheyPromise(t *testing.T) {
 	t.Parallel()
 	root, err := server.RepositoryRoot()
 	require.NoError(t, err)
-	for _, folder := range []string{".", "httplimit", "leases", "policies", "adaptive", "xrate", "cached", "batched", "observed", "pipelimit", "retry", "sloglimit", "promlimit", "otellimit", "grpclimit"} {
+	for _, folder := range []string{".", "httplimit", "leases", "policies", "xrate", "cached", "batched", "observed", "pipelimit", "retry", "sloglimit", "promlimit", "otellimit", "grpclimit"} {
 		t.Run(folder, func(t *testing.T) {
 			if folder != "." { // each takes seconds to build
 				size.NeedsFull(t)

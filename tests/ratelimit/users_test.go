@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
-	"redis-throttle/ratelimit/adaptive"
 	"redis-throttle/ratelimit/inspect"
 	"redis-throttle/ratelimit/leases"
 	"redis-throttle/tests/calls"
@@ -41,8 +40,6 @@ func TestTheUserOfThePageSufficesForTheGoClient(t *testing.T) {
 	require.NoError(t, err)
 	_, err = inspect.Key(ctx, client, "rl:jobs")
 	require.NoError(t, err)
-	adapted := adaptive.New(limiter, adaptive.Options{OnError: func(err error) { t.Error(err) }})
-	calls.Ask(t, adapted, calls.Lease("rl:adapted", 5, time.Minute, "id"))
 	lease, err := leases.Take(ctx, limiter, leases.Options{Key: "rl:j", Slots: 1, TTL: time.Minute})
 	require.NoError(t, err)
 	require.NoError(t, lease.Release(ctx))

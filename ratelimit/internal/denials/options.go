@@ -19,7 +19,7 @@ type Options struct {
 	BanAfter, Group  string
 	Priority, Weight int64
 	ID               string
-	Failed, Each     bool
+	Each             bool
 	// Wrong is a call whose Cost and NoCost contradict each other.
 	Wrong bool
 }
@@ -28,13 +28,13 @@ type Options struct {
 func OptionsOf(c *ratelimit.Call) Options {
 	return Options{
 		Units: taken.Of(c.Cost, c.NoCost), Charge: c.Charge, Any: c.Any, Ban: c.Ban, BanAfter: c.BanAfter, MaxWait: c.MaxWait,
-		Group: c.Group, Priority: c.Priority, Weight: c.Weight, ID: c.ID, Failed: c.Failed, Each: c.Each, Wrong: c.NoCost && c.Cost != 0,
+		Group: c.Group, Priority: c.Priority, Weight: c.Weight, ID: c.ID, Each: c.Each, Wrong: c.NoCost && c.Cost != 0,
 	}
 }
 
 func (o Options) append(b []byte) []byte {
 	var flags uint64
-	for i, flag := range [...]bool{o.Any, o.Failed, o.Each, o.Wrong} {
+	for i, flag := range [...]bool{o.Any, o.Each, o.Wrong} {
 		if flag {
 			flags |= 1 << i
 		}
