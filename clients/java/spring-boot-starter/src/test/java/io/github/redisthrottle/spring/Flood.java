@@ -8,26 +8,31 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Queue;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
 
 /**
  * Many requests at once, and what became of them.
  *
  * @param statuses how many responses had each status
  * @param undecided how many of those with status 200 tell of no limit
+ * @param tookMs how long each took, the shortest first
  */
-public record Flood(Map<Integer, Integer> statuses, int undecided) {
+public record Flood(Map<Integer, Integer> statuses, int undecided, List<Long> tookMs) {
   /** Sends requests, so many at a time, each over a connection of its own, as clients that come once do. */
   public static Flood send(int port, String path, int requests, int parallel) {
     ExecutorService threads = Executors.newFixedThreadPool(parallel);
     Map<Integer, Integer> statuses = new TreeMap<>();
     int undecided = 0;
     List<CompletableFuture<String>> sent = new ArrayList<>();
+    Queue<Long> took = new ConcurrentLinkedQueue<>();
     for (int i = 0; i < requests; i++) {
-      sent.add(CompletableFuture.supplyAsync(() -> response(port, path), threads));
+      sent.add(CompletableFuture.supplyAsync(() -> response(port, path, took), threads));
     }
     for (CompletableFuture<String> one : sent) {
       String response = one.join();
@@ -36,17 +41,28 @@ public record Flood(Map<Integer, Integer> statuses, int undecided) {
       undecided += status == 200 && !response.toLowerCase(Locale.ROOT).contains("\r\nratelimit:") ? 1 : 0;
     }
     threads.shutdown();
-    return new Flood(statuses, undecided);
+    return new Flood(statuses, undecided, took.stream().sorted().toList());
   }
 
-  private static String response(int port, String path) {
+  private static String response(int port, String path, Queue<Long> took) {
+    long began = System.nanoTime();
     try (Socket socket = new Socket(InetAddress.getLoopbackAddress(), port)) {
       socket.setSoTimeout(60_000);
       socket.getOutputStream().write(("GET " + path + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").getBytes(StandardCharsets.US_ASCII));
-      return new String(socket.getInputStream().readAllBytes(), StandardCharsets.ISO_8859_1);
+      String response = new String(socket.getInputStream().readAllBytes(), StandardCharsets.ISO_8859_1);
+      took.add(TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began));
+      return response;
     } catch (IOException e) {
       throw new IllegalStateException(e);
     }
+  }
+
+  /** Returns what make test-load shows. */
+  @Override
+  public String toString() {
+    long median = tookMs.get(tookMs.size() / 2);
+    long late = tookMs.get(tookMs.size() * 99 / 100);
+    return "by status " + statuses + ", undecided " + undecided + ", half within " + median + " ms, 99 % within " + late + " ms";
   }
 
   /** Returns how many responses had a status. */
