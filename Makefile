@@ -182,7 +182,7 @@ BENCHED = $(addprefix ./,$(sort $(dir $(shell git grep -l '^func Benchmark' -- '
 bench: build ## measure: the commands beside SET, the floor and the usual Lua, and beside another module on three servers (SERVER= PEERS= ARGS='--so before.so')
 	@$(BENCH) --beside-on "$$(scripts/find-server redis-8.0)" --beside-on "$$(scripts/find-server valkey-sid)"
 
-bench-curves: build ## measure: the same by number of keys, clients, units; with AOF and replicas (SERVER= ARGS=keys)
+bench-curves: build ## measure: the same by number of keys and clients; with AOF and replicas (SERVER= ARGS=keys)
 	@$(BENCH) curve
 
 bench-wakeups: build ## measure: what the module's threads do, idle and under load (SERVER= ARGS=)

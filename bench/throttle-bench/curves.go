@@ -5,7 +5,6 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,7 +21,6 @@ type curve struct {
 	Name       string      `json:"-"`
 	Axis       string      `json:"-"`
 	Metrics    []metric    `json:"-"` // in the table
-	Charted    []metric    `json:"-"`
 	Contenders []contender `json:"-"`
 	Points     []point     `json:"points"`
 }
@@ -60,7 +58,6 @@ func curves(ctx context.Context, o options) {
 			about = c.Points[i].measure(ctx, o, c)
 		}
 		o.publish("curve-"+c.Name, results{About: append(about, o.rounds()), Curve: &c}, c.table())
-		drawCurve(filepath.Join(o.Out, "curve-"+c.Name+".svg"), about[0], c)
 	}
 }
 
@@ -69,11 +66,7 @@ func (p *point) measure(ctx context.Context, o options, c curve) (about []string
 	defer must.Name("curve %s, %s", c.Name, p.Label)
 	l := lineup{options: o, keys: cmp.Or(p.Keys, o.Keys), lasting: true}
 	defer l.close()
-	list := slices.Clone(c.Contenders)
-	for i := range list {
-		list[i].Call = strings.ReplaceAll(list[i].Call, "{n}", p.Label)
-	}
-	l.assemble(ctx, list, p.Args...)
+	l.assemble(ctx, slices.Clone(c.Contenders), p.Args...)
 	if len(l.skipped) > 0 {
 		must.Fail("%s", strings.Join(l.skipped, "; "))
 	}

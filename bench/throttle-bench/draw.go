@@ -23,27 +23,17 @@ const (
 	rowHeight  = 21
 )
 
-// drawBench draws execution times, of all contenders and of the few that a front page has
-// room for, and latencies with one client and with fifty.
+// drawBench draws the charts that pages show: execution times, of all contenders and of the few that a front page has
+// room for. Other figures are in tables.
 func drawBench(dir, server string, list []contender) {
 	list = inScale(withoutTwins(list))
-	chart := func(name, title string, list []contender, panels ...*plot.Plot) {
-		height := rowHeight*vg.Length(len(list)) + vg.Points(84)
-		svg.Write(filepath.Join(dir, name), title, chartWidth, height*vg.Length(len(panels))+vg.Points(24),
-			legend(list), slices.Collect(slices.Chunk(panels, 1)))
-	}
 	title := "Execution time per call inside the server, " + server
-	chart("bench-execution.svg", title, list, barPlot(title, list, metricExec))
-	few := headline(list)
-	chart("bench-headline.svg", title, few, barPlot(title, few, metricExec))
-	for _, clients := range []string{"1", "50"} {
-		var panels []*plot.Plot
-		for _, m := range []metric{metricP50, metricP95, metricP99} {
-			title := fmt.Sprintf("Latency, not pipelined, clients: %s; %s, %s", clients, m.title(), server)
-			panels = append(panels, barPlot(title, list, "clients_"+metric(clients)+"_"+m))
-		}
-		chart("bench-latency-"+clients+".svg", "Latency, not pipelined, clients: "+clients+", "+server, list, panels...)
+	chart := func(name string, list []contender) {
+		height := rowHeight*vg.Length(len(list)) + vg.Points(108)
+		svg.Write(filepath.Join(dir, name), title, chartWidth, height, legend(list), [][]*plot.Plot{{barPlot(title, list, metricExec)}})
 	}
+	chart("bench-execution.svg", list)
+	chart("bench-headline.svg", headline(list))
 }
 
 // mostOfScale is how many times as long as the baseline a call of the charts takes at most.
@@ -78,7 +68,7 @@ func headline(list []contender) (few []contender) {
 	return slices.DeleteFunc(slices.Clone(list), func(c contender) bool { return !slices.Contains(names, c.Name) })
 }
 
-// What colours mean, in all charts. The second of our own is for curves, which tell our calls apart.
+// What colours mean, in all charts. The second of our own is the function library's.
 var (
 	coloursOfOurs  = []color.Color{svg.Palette[0], svg.Palette[3]}
 	colourOfLua    = svg.Palette[1]
@@ -127,20 +117,6 @@ func (c contender) isOfLibrary() bool {
 	return c.Group == groupFunction && strings.Contains(c.Call, " cl_")
 }
 
-// curveColours returns the colours of the lines of a curve, of which up to two are our own.
-func curveColours(list []contender) (colours []color.Color) {
-	ours := 0
-	for _, c := range list {
-		colour := c.colour()
-		if colour == coloursOfOurs[0] {
-			colour = coloursOfOurs[ours]
-			ours++
-		}
-		colours = append(colours, colour)
-	}
-	return colours
-}
-
 // barPlot has a horizontal bar for each contender, the first on top.
 func barPlot(title string, list []contender, m metric) *plot.Plot {
 	p := svg.NewPlot(title)
@@ -174,66 +150,15 @@ func barPlot(title string, list []contender, m metric) *plot.Plot {
 	return p
 }
 
-// ranges are medians, where they stand in a plot, and the middle half of what each is of.
+// ranges are medians, where they stand in a plot, and the middle half of what each is of, along the axis of the medians.
 type ranges struct {
 	plotter.XYs
-	errors plotter.YErrors
+	plotter.XErrors
 }
 
 func (r *ranges) add(at plotter.XY, s summary) {
 	r.XYs = append(r.XYs, at)
-	r.errors = append(r.errors, struct{ Low, High float64 }{s.median - s.low, s.high - s.median})
-}
-
-// The whiskers lie along the axis that shows the medians.
-func (r ranges) XError(i int) (low, high float64) { return r.errors.YError(i) }
-func (r ranges) YError(i int) (low, high float64) { return r.errors.YError(i) }
-
-// drawCurve draws each charted figure, and beside it its ratio to the baseline.
-func drawCurve(path, server string, c curve) {
-	var rows [][]*plot.Plot
-	for _, m := range c.Charted {
-		value := c.plot(m.title()+", "+server, m.title(), func(p point, i int) []float64 { return p.Contenders[i].Samples[m] })
-		times := c.plot(m.title()+", times "+baseline, "times "+baseline, func(p point, i int) []float64 {
-			return ratios(p.Contenders[i].Samples[m], samplesOf(p.Contenders, baseline)[m])
-		})
-		rows = append(rows, []*plot.Plot{value, times})
-	}
-	var keys []svg.Key
-	colours := curveColours(c.Points[0].Contenders)
-	for i, contender := range c.Points[0].Contenders {
-		keys = append(keys, svg.Key{Label: contender.Name, Colour: colours[i]})
-	}
-	svg.Write(path, "By "+c.Axis+", "+server, chartWidth, 3.7*vg.Inch*vg.Length(len(rows))+vg.Points(24), keys, rows)
-}
-
-// plot has a line for each contender, with the middle half of the rounds at each point.
-func (c curve) plot(title, axis string, samples func(p point, contender int) []float64) *plot.Plot {
-	p := svg.NewPlot(title)
-	svg.Grid(p, true, true)
-	p.X.Label.Text, p.Y.Label.Text = c.Axis, axis
-	colours := curveColours(c.Points[0].Contenders)
-	for i := range c.Points[0].Contenders {
-		var line ranges
-		for x, at := range c.Points {
-			s := summarize(samples(at, i))
-			line.add(plotter.XY{X: float64(x), Y: s.median}, s)
-			p.Y.Max = max(p.Y.Max, s.high*1.05)
-		}
-		stroke, points, err := plotter.NewLinePoints(line.XYs)
-		must.Do(err)
-		whiskers := must.Get(plotter.NewYErrorBars(line))
-		stroke.Color, points.Color, whiskers.Color = colours[i], colours[i], colours[i]
-		stroke.Width, points.Shape, points.Radius = vg.Points(1.6), draw.CircleGlyph{}, vg.Points(2.5)
-		p.Add(stroke, points, whiskers)
-	}
-	var labels []string
-	for _, at := range c.Points {
-		labels = append(labels, at.Label)
-	}
-	p.NominalX(labels...)
-	p.Y.Min = 0
-	return p
+	r.XErrors = append(r.XErrors, struct{ Low, High float64 }{s.median - s.low, s.high - s.median})
 }
 
 // redraw draws the charts of the results that are in a folder anew, without measuring.
@@ -244,18 +169,8 @@ func redraw(dir string) {
 		if len(r.About) == 0 {
 			must.Fail("%s does not say what was measured", path)
 		}
-		switch {
-		case r.Contenders != nil:
+		if r.Contenders != nil {
 			drawBench(dir, r.About[0], r.Contenders)
-		case r.Curve != nil:
-			name, _ := strings.CutPrefix(strings.TrimSuffix(filepath.Base(path), ".json"), "curve-")
-			i := slices.IndexFunc(allCurves, func(c curve) bool { return c.Name == name })
-			if i < 0 {
-				must.Fail("%s: there is no curve %q", path, name)
-			}
-			c := allCurves[i]
-			c.Points = r.Curve.Points
-			drawCurve(filepath.Join(dir, "curve-"+name+".svg"), r.About[0], c)
 		}
 	}
 }

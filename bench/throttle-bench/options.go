@@ -37,7 +37,7 @@ type options struct {
 	Bench struct{} `cmd:"" default:"1" help:"Measure all contenders (this is the default)."`
 	Curve struct {
 		Names []string `arg:"" optional:"" help:"Which curves; by default all."`
-	} `cmd:"" help:"Measure how figures change with scale: keys, clients, quantity, durability."`
+	} `cmd:"" help:"Measure how figures change with scale: keys, clients, durability."`
 	Wakeups struct{} `cmd:"" help:"Watch what the module's threads do, idle and under load."`
 	Count   struct{} `cmd:"" help:"Count the instructions and cache misses of each call, with valgrind."`
 	Draw    struct{} `cmd:"" help:"Draw the charts of the results in --out anew, without measuring."`
