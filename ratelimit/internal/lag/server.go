@@ -50,7 +50,7 @@ func (s *Server) IsBusy(began time.Time, late, took time.Duration) bool {
 	if took < first && now.UnixNano()-blamed < int64(livesFor) {
 		return true
 	}
-	if s.wasBusy(began, late, took) {
+	if s.wasBusy(began, late, took) || (took < first && s.toldNothing(began, now)) {
 		s.blamed.Store(now.UnixNano())
 		return true
 	}
@@ -59,6 +59,13 @@ func (s *Server) IsBusy(began time.Time, late, took time.Duration) bool {
 		return blamed > began.UnixNano()
 	}
 	return silent-lateFor < livesFor && (blamed > began.UnixNano() || 2*lateFor >= silent)
+}
+
+// toldNothing says whether a call that began then, and ended at once, tells nothing of the server: it has answered within a second, or no
+// call waited for it before.
+func (s *Server) toldNothing(began, now time.Time) bool {
+	w := s.silence.Load()
+	return now.UnixNano()-s.answered.Load() < int64(livesFor) || (w != nil && !w.began.Before(began))
 }
 
 // wasBusy goes by what a call itself has seen.

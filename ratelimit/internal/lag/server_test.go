@@ -111,3 +111,27 @@ func TestADeadServerIsNotHiddenByWhatOtherCallsHaveMet(t *testing.T) {
 		s.Answer()
 	})
 }
+
+// rueidis closes a connection whose PING had no answer in time, also where this process was too busy to read it. A call that comes at that
+// moment is over as it begins.
+func TestACallThatMeetsTheEndOfAConnectionTellsNothingOfTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s Server
+		time.Sleep(time.Hour)
+		began, own := time.Now(), s.Begin()
+		defer own.End()
+		time.Sleep(first - 1)
+		assert.True(t, s.IsBusy(began, 0, first-1), "nobody else waits for the server")
+		time.Sleep(livesFor)
+		assert.False(t, s.IsBusy(time.Now(), 0, 1), "another call has waited for a second")
+		s.Answer()
+		time.Sleep(livesFor - 1)
+		other := s.Begin()
+		defer other.End()
+		assert.True(t, s.IsBusy(time.Now(), 0, 1), "the server has answered within a second")
+		s.blamed.Store(0)
+		time.Sleep(1)
+		assert.False(t, s.IsBusy(time.Now(), 0, 1), "not any more, and another call waits")
+		s.Answer()
+	})
+}

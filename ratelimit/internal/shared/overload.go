@@ -27,6 +27,9 @@ func (o *Overload) Error() string {
 func (o *Overload) Unwrap() error { return o.err }
 
 func busy(late time.Duration, err error) *Overload {
+	if late < time.Millisecond {
+		return &Overload{"calls beside this one had no reply in time, which tells nothing of the server", err}
+	}
 	return &Overload{fmt.Sprintf("this process was too busy to see a reply in time, late by %v", late.Round(time.Millisecond)), err}
 }
 
