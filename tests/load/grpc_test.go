@@ -47,6 +47,8 @@ func TestAFloodOfGRPCPassesNoMoreThanTheLimit(t *testing.T) {
 		}
 		asking.Wait()
 		assert.LessOrEqual(t, passed.Load(), int64(100), name)
+		// An overload may have been charged all the same: its reply came too late. Without any, exactly the limit passes.
+		assert.GreaterOrEqual(t, passed.Load()+c.overloads.Load(), int64(100), name)
 		assert.Zero(t, c.outages.Load(), "%s: %v", name, c.last)
 		assert.Equal(t, c.overloads.Load(), refused.Load(), name)
 	}
