@@ -2,6 +2,7 @@ package functions_test
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,6 +65,31 @@ func TestAFunctionThatChangesNothingWritesNothing(t *testing.T) {
 		assert.Equal(t, before, w.Traces(t, key), call)
 	}
 	assert.Empty(t, w.Stream.Drain())
+}
+
+// A lease of a function is sent in as many words as one of the module: a transaction only where the key has to live longer.
+func TestFunctionsReplicateLeasesAsTheModuleDoes(t *testing.T) {
+	t.Parallel()
+	sent := func(s *server.Server, call func(words []string) []string) (all []string) {
+		stream := s.Stream()
+		for _, line := range []string{
+			"CL.LEASE l SLOTS 3 TTL 30m ID x", "CL.LEASE l SLOTS 3 TTL 10m ID y", "CL.RENEW l TTL 11m ID y", "CL.RENEW l TTL 90m ID y", "CL.LEASE l SLOTS 3 TTL 1m ID z",
+			"CL.RELEASE l ID x",
+		} {
+			s.MustDo(call(strings.Fields(line))...)
+			for _, command := range stream.Drain() {
+				all = append(all, strings.Join(command, " "))
+			}
+			all = append(all, "after "+line)
+		}
+		for i := range all {
+			all[i] = regexp.MustCompile(`[0-9]{13}`).ReplaceAllString(all[i], "ms")
+		}
+		return all
+	}
+	byFunctions := sent(start(t), kit.AsFunction)
+	assert.Equal(t, sent(server.Start(t), func(words []string) []string { return words }), byFunctions)
+	assert.Contains(t, byFunctions, "ZADD l ms z")
 }
 
 // Replicas and the append-only file get what a server without the library understands, and a server that replays it holds the same bytes.
