@@ -172,6 +172,21 @@ func TestWhateverKeepsRedisFromDecidingIsAnOutage(t *testing.T) {
 	}
 }
 
+// Keys of several slots are no call for a server of a cluster. What the log advises then helps, each by itself.
+func TestTheLogSaysWhatHelpsAgainstSlotsThatDiffer(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t, server.Cluster())
+	s.MustDo("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+	await(t, "the cluster is up", func() bool { return strings.Contains(s.MustDo("CLUSTER", "INFO").Text, "cluster_state:ok") })
+	both := ask("shop", 0, "user=1", "path=/")
+	g := start(t, s.Addr(), basic)
+	require.NotEqual(t, "OK 9 19", g.asks(both))
+	await(t, "the log says what helps", func() bool { return strings.Contains(g.Log(), "CROSSSLOT") })
+	assert.Contains(t, g.Log(), "set REDIS_TYPE=CLUSTER, or hash_tag: domain in the files")
+	assert.Equal(t, "OK 9 19", start(t, s.Addr(), basic, "REDIS_TYPE=CLUSTER").asks(both))
+	assert.Equal(t, "OK 9 19", start(t, s.Addr(), "hash_tag: domain"+basic).asks(both))
+}
+
 // While one master of a cluster is out, requests for the others are decided: proxies should come here. Its outage ends when its replica has
 // taken over, which nobody who asks the old one would learn of.
 func TestAnOutageEndsWhenAReplicaTakesOver(t *testing.T) {

@@ -68,7 +68,7 @@ var wrong = []struct{ begins, holds, advice string }{
 	{"NOPERM", "", "the user of REDIS_AUTH needs +cl.limit +cl.mlimit +cl.refund and the keys of the domains, such as ~{DOMAIN|*"},
 	{"DENIED", "", "the server is in protected mode: give it a password, or bind it to an address of its own"},
 	{"MOVED", "", "the server is one of a cluster: set REDIS_TYPE=CLUSTER"},
-	{"CROSSSLOT", "", "the server is one of a cluster: set REDIS_TYPE=CLUSTER"},
+	{"CROSSSLOT", "", "the keys of a request are in several slots of a cluster: set REDIS_TYPE=CLUSTER, or hash_tag: domain in the files where a proxy stands before it"},
 	{"ERR", "cluster support disabled", "the server is no cluster: unset REDIS_TYPE"},
 }
 

@@ -193,7 +193,13 @@ func (s *Service) failure(ctx context.Context, err error) error {
 }
 
 // logError logs err, which must hold nothing of a request: at most one line a second of each kind.
-func (s *Service) logError(kind string, err error) { s.log(slog.LevelError, kind, "error", err) }
+func (s *Service) logError(kind string, err error) {
+	attrs := []any{"error", err}
+	if advice := decide.Advice(err); advice != "" {
+		attrs = append(attrs, "advice", advice)
+	}
+	s.log(slog.LevelError, kind, attrs...)
+}
 
 // logWarn is logError for what is no error of ours.
 func (s *Service) logWarn(kind string, attrs ...any) { s.log(slog.LevelWarn, kind, attrs...) }
