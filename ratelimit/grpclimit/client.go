@@ -51,7 +51,7 @@ func NewClient(decider ratelimit.Decider, o ClientOptions) *ClientInterceptor {
 func (i *ClientInterceptor) Unary() grpc.UnaryClientInterceptor {
 	g := i.gate
 	return func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-		if err := g.pass(ctx, method, req, nil); err != nil {
+		if err := g.pass(ctx, method, req, nil, nil); err != nil {
 			return err
 		}
 		return invoke(ctx, method, req, reply, conn, opts...)
@@ -62,7 +62,7 @@ func (i *ClientInterceptor) Unary() grpc.UnaryClientInterceptor {
 func (i *ClientInterceptor) Stream() grpc.StreamClientInterceptor {
 	g := i.gate
 	return func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-		if err := g.pass(ctx, method, nil, nil); err != nil {
+		if err := g.pass(ctx, method, nil, nil, nil); err != nil {
 			return nil, err
 		}
 		return open(ctx, desc, conn, method, opts...)

@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"time"
 
@@ -123,8 +124,9 @@ func New(decider ratelimit.Decider, o Options) *Interceptor {
 func (i *Interceptor) Unary() grpc.UnaryServerInterceptor {
 	g := i.gate
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
+		ctx, sent := withFields(ctx)
 		set := func(md map[string][]string) error { return grpc.SetHeader(ctx, md) }
-		if err := g.pass(ctx, info.FullMethod, req, set); err != nil {
+		if err := g.pass(ctx, info.FullMethod, req, sent, set); err != nil {
 			return nil, err
 		}
 		return handler(ctx, req)
@@ -135,16 +137,38 @@ func (i *Interceptor) Unary() grpc.UnaryServerInterceptor {
 func (i *Interceptor) Stream() grpc.StreamServerInterceptor {
 	g := i.gate
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+		ctx, sent := withFields(stream.Context())
 		set := func(md map[string][]string) error { return stream.SetHeader(md) }
-		if err := g.pass(stream.Context(), info.FullMethod, nil, set); err != nil {
+		if err := g.pass(ctx, info.FullMethod, nil, sent, set); err != nil {
 			return err
 		}
+		stream = &streamWith{stream, ctx}
 		if g.Messages {
 			stream = &limitedStream{stream, g, info.FullMethod}
 		}
 		return handler(srv, stream)
 	}
 }
+
+// sentFields is the key of a context's value: the fields that interceptors of the call have sent, an http.Header.
+type sentFields struct{}
+
+// withFields is ctx with the fields that interceptors send, so that those further inside find other names for their limits.
+func withFields(ctx context.Context) (context.Context, http.Header) {
+	if sent, ok := ctx.Value(sentFields{}).(http.Header); ok {
+		return ctx, sent
+	}
+	sent := http.Header{}
+	return context.WithValue(ctx, sentFields{}, sent), sent
+}
+
+// streamWith is a stream with another context.
+type streamWith struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+func (s *streamWith) Context() context.Context { return s.ctx }
 
 // limitedStream charges each message received.
 type limitedStream struct {
@@ -157,7 +181,7 @@ func (s *limitedStream) RecvMsg(m any) error {
 	if err := s.ServerStream.RecvMsg(m); err != nil {
 		return err
 	}
-	return s.gate.pass(s.Context(), s.method, m, nil) // the header may have been sent
+	return s.gate.pass(s.Context(), s.method, m, nil, nil) // the header may have been sent
 }
 
 // rule is what applies to a call. Without limits, nothing does.
@@ -254,8 +278,9 @@ func (g *gate) of(ctx context.Context, method string) (rule, error) {
 	})
 }
 
-// pass is nil for what is let through, and a status for what is not. setHeader may be nil.
-func (g *gate) pass(ctx context.Context, method string, message any, setHeader func(map[string][]string) error) error {
+// pass is nil for what is let through, and a status for what is not. sent are the fields of interceptors of this call so far. setHeader may
+// be nil.
+func (g *gate) pass(ctx context.Context, method string, message any, sent http.Header, setHeader func(map[string][]string) error) error {
 	r, err := g.of(ctx, method)
 	if err != nil {
 		return g.failed(ctx, method, err)
@@ -282,6 +307,12 @@ func (g *gate) pass(ctx context.Context, method string, message any, setHeader f
 	}
 	fields := g.inForce.Of(&result, 0, r.fields)
 	if setHeader != nil {
+		if !field.Nobody(result.By) {
+			named := []*field.Policies{fields}
+			field.Apart(sent, named)
+			fields = named[0]
+			fields.AddPolicy(sent, "")
+		}
 		_ = setHeader(metadataOf(fields, result)) // fails for a header that was sent, which none was
 	}
 	switch {

@@ -86,7 +86,7 @@ type Part struct {
 // Put a middleware for CORS before this one, so that a 429 has its fields too, and have it expose RateLimit, RateLimit-Policy and Retry-After
 // (Access-Control-Expose-Headers): pages of other origins see no other fields. A Route for GET is for HEAD as well.
 //
-// Several may be nested; each adds its policies. A response after a decision that was made without any limit
+// Several may be nested; each adds its policies. A name that an outer one has sent gets a number, as in default-2. A response after a decision that was made without any limit
 // (Result.By is "policy" or "none") has none of the fields, and one that is denied then gets status 503.
 //
 // Limits of ratelimit.Policy are changed by a decider of package policies: the fields then tell of the limits in force.
@@ -177,6 +177,7 @@ func (m *middleware) responds(w http.ResponseWriter, r *http.Request, next http.
 		for i := range result.Policies {
 			policies[i] = inForce.Of(&result, i, policies[i])
 		}
+		field.Apart(w.Header(), policies)
 		m.setFields(w.Header(), r, policies, &result)
 	case result.Limited:
 		m.failures.unavailable(w, result.RetryAfter)

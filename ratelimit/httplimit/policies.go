@@ -31,10 +31,12 @@ func SetFields(h http.Header, policies []*Policies, result ratelimit.Result) {
 	if field.Nobody(result.By) || len(policies) == 0 {
 		return
 	}
-	for i, p := range policies {
-		inForce.Of(&result, i, p.field).AddPolicy(h, "")
+	fields := counted(policies, &result)
+	field.Apart(h, fields)
+	for _, p := range fields {
+		p.AddPolicy(h, "")
 	}
-	inForce.Of(&result, result.KeyIndex, policies[result.KeyIndex].field).AddLimit(h, &result, "")
+	fields[result.KeyIndex].AddLimit(h, &result, "")
 	if result.Limited && result.RetryAfter != ratelimit.Never {
 		field.SetRetryAfter(h, result.RetryAfter)
 	}
@@ -44,9 +46,20 @@ func SetFields(h http.Header, policies []*Policies, result ratelimit.Result) {
 func WriteProblem(w http.ResponseWriter, status int, policies []*Policies, result ratelimit.Result) {
 	name := ""
 	if !result.Banned && !field.Nobody(result.By) && result.KeyIndex < len(policies) {
-		name = inForce.Of(&result, result.KeyIndex, policies[result.KeyIndex].field).Name(result.Rule)
+		fields := counted(policies, &result)
+		field.Apart(nil, fields)
+		name = fields[result.KeyIndex].Name(result.Rule)
 	}
 	writeProblem(w, status, name, result.Banned)
+}
+
+// counted are the fields of the limits that counted.
+func counted(policies []*Policies, result *ratelimit.Result) []*field.Policies {
+	fields := make([]*field.Policies, len(policies))
+	for i, p := range policies {
+		fields[i] = inForce.Of(result, i, p.field)
+	}
+	return fields
 }
 
 // writeProblem writes a problem document of section 5 of the draft: "quota-exceeded", or

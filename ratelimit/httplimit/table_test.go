@@ -93,6 +93,12 @@ func TestFieldsInAllLanguages(t *testing.T) {
 			Result tableResult
 			Fields map[string]string
 		}
+		Together []struct {
+			Rule  string
+			Taken []string
+			Keys  [][]tableLimit
+			Names [][]string
+		}
 		Refused []struct {
 			Why    string
 			Limits []tableLimit
@@ -121,6 +127,42 @@ func TestFieldsInAllLanguages(t *testing.T) {
 			}
 			assert.Equal(t, want, got, c.Rule)
 		}
+	}
+	require.NotEmpty(t, table.Together)
+	for _, c := range table.Together {
+		result := ratelimit.Result{Limited: true, By: "server"}
+		all := []*httplimit.Policies{}
+		for _, limits := range c.Keys {
+			p, err := httplimit.NewPolicies(limitsOf(t, limits))
+			require.NoError(t, err)
+			all = append(all, p)
+		}
+		w, h := httptest.NewRecorder(), http.Header{}
+		for _, name := range c.Taken { // by an outer middleware
+			h.Add("RateLimit-Policy", `"`+name+`";q=1;w=1`)
+			w.Header().Add("RateLimit-Policy", `"`+name+`";q=1;w=1`)
+		}
+		httplimit.SetFields(h, all, result)
+		if len(c.Keys) == 1 { // a middleware refuses several that have one name
+			m := httplimit.New(deciderFunc(func(string, ratelimit.Limits) (ratelimit.Result, error) { return result, nil }),
+				httplimit.Options{Limits: limitsOf(t, c.Keys[0]), Key: key})
+			m(http.NotFoundHandler()).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+			assert.Contains(t, w.Body.String(), `"violated-policies":["`+c.Names[0][0]+`"]`, c.Rule)
+			assert.Equal(t, h.Values("RateLimit-Policy"), w.Header().Values("RateLimit-Policy"), c.Rule)
+			assert.Equal(t, h.Values("RateLimit"), w.Header().Values("RateLimit"), c.Rule)
+		}
+		var want, got []string
+		for _, names := range append([][]string{c.Taken}, c.Names...) {
+			want = append(want, names...)
+		}
+		for _, value := range h.Values("RateLimit-Policy") {
+			for _, item := range strings.Split(value, ", ") {
+				name, _, _ := strings.Cut(item, ";")
+				got = append(got, strings.Trim(name, `"`))
+			}
+		}
+		assert.Equal(t, want, got, c.Rule)
+		assert.Equal(t, `"`+c.Names[0][0]+`";r=0`, h.Get("RateLimit"), c.Rule)
 	}
 	for _, c := range table.Refused {
 		limits := limitsOf(t, c.Limits)

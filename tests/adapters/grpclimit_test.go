@@ -135,6 +135,33 @@ func TestUnaryCallsBeyondTheLimitAreExhausted(t *testing.T) {
 	}
 }
 
+// Interceptors that are nested name their limits apart.
+func TestNestedInterceptorsNameTheirLimitsApart(t *testing.T) {
+	t.Parallel()
+	fake := ratelimittest.New(t)
+	of := func(count int64, key string) *grpclimit.Interceptor {
+		return grpclimit.New(fake, grpclimit.Options{
+			Limits: ratelimit.Limits{ratelimit.Rate(count, time.Hour)}, Key: func(context.Context, string) string { return key },
+		})
+	}
+	outer, inner := of(5, "outer"), of(1, "inner")
+	client := dial(t, []grpc.ServerOption{grpc.ChainUnaryInterceptor(outer.Unary(), inner.Unary()), grpc.ChainStreamInterceptor(outer.Stream(), inner.Stream())})
+	want := []string{`"default";q=5;w=3600`, `"default-2";q=1;w=3600`}
+	var header metadata.MD
+	_, err := client.EmptyCall(t.Context(), &pb.Empty{}, grpc.Header(&header))
+	require.NoError(t, err)
+	assert.Equal(t, want, header.Get("ratelimit-policy"))
+	_, err = client.EmptyCall(t.Context(), &pb.Empty{})
+	requireExhausted(t, err, "default-2", time.Hour)
+	stream, err := client.FullDuplexCall(t.Context())
+	require.NoError(t, err)
+	_, err = stream.Recv()
+	requireExhausted(t, err, "default-2", time.Hour)
+	header, err = stream.Header()
+	require.NoError(t, err)
+	assert.Equal(t, want, header.Get("ratelimit-policy"))
+}
+
 // The metadata and details of a call are those of the limits in force.
 func TestCallsAreToldOfTheLimitsOfAPolicy(t *testing.T) {
 	t.Parallel()

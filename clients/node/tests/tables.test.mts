@@ -13,6 +13,8 @@ import {
 import { rateLimit } from '@redis-throttle/client/express'
 import { root } from './servers.mjs'
 
+const { apart, policies } = (await import(new URL('../../dist/esm/web/fields.js', import.meta.url).href)) as typeof import('../dist/esm/web/fields.js')
+
 const read = <T,>(name: string) => JSON.parse(readFileSync(path.join(root, 'spec/clients', name), 'utf8')) as T
 
 const addresses = read<{
@@ -69,7 +71,14 @@ interface Row {
   fields: Record<string, string>
 }
 
-const fields = read<{ cases: Row[]; refused: { why: string; limits: LimitFields[] }[] }>('fields.json')
+interface Together {
+  rule: string
+  taken: string[]
+  keys: LimitFields[][]
+  names: string[][]
+}
+
+const fields = read<{ cases: Row[]; together: Together[]; refused: { why: string; limits: LimitFields[] }[] }>('fields.json')
 
 /** A result as Node.js has it. */
 function resultOf(row: Row['result']): Result {
@@ -97,6 +106,13 @@ describe('the fields of a result', () => {
       } finally {
         server.close()
       }
+    })
+  }
+
+  for (const { rule, taken, keys, names } of fields.together) {
+    test(rule, () => {
+      const named = apart(keys.map((limits) => limits.map((limit) => new Limit(limit))), new Set(taken))
+      assert.deepEqual(named.map((limits) => policies(limits).map((text) => /^"(.*)";q=/.exec(text)?.[1])), names)
     })
   }
 

@@ -17,7 +17,7 @@ import { Hono } from 'hono'
 import { Redis } from 'ioredis'
 import Koa from 'koa'
 import { RateLimiterRedis, RateLimiterRes, RateLimiterUnion } from 'rate-limiter-flexible'
-import { fixed, Limiter, OutageError, rate, window } from '@redis-throttle/client'
+import { fixed, Limiter, OutageError, type Problem, rate, window } from '@redis-throttle/client'
 import * as onExpress from '@redis-throttle/client/express'
 import { ThrottleStore } from '@redis-throttle/client/express-rate-limit'
 import * as onFastify from '@redis-throttle/client/fastify'
@@ -150,6 +150,22 @@ for (const [name, open] of Object.entries(frameworks)) {
       const [both] = (await gets(site, 1)) as [Response]
       assert.equal(both.headers.get('RateLimit-Policy'), '"outer";q=5;w=3600, "inner";q=9;w=3600')
       assert.deepEqual(statuses(await gets(await open({ limiter, limits: rate(1, '1h'), key: () => undefined }), 3)), [200, 200, 200])
+    })
+
+    test('names the limits of several middlewares and keys apart', async () => {
+      await server.do('FLUSHALL')
+      const site = await open(
+        { limiter, limits: rate(5, '1h'), key: () => 'outer' },
+        { limiter, keys: () => ({ '{a}:1': fixed(1, '365d', { name: 'year' }), '{a}': rate(9, '1h') }) },
+        { limiter, limits: rate(1, '1h'), key: () => 'inner' },
+      )
+      const [first, second] = (await gets(site, 2)) as [Response, Response]
+      assert.equal(first.headers.get('RateLimit-Policy'), '"default";q=5;w=3600, "year";q=1;w=31536000, "default-2";q=9;w=3600, "default-3";q=1;w=3600')
+      assert.match(first.headers.get('RateLimit') ?? '', /^"default";r=4;t=\d+, "year";r=0;t=\d+, "default-2";r=8;t=\d+, "default-3";r=0;t=\d+$/)
+      assert.deepEqual(((await second.json()) as Problem)['violated-policies'], ['year'])
+      const inner = await open({ limiter, limits: rate(5, '1h'), key: () => 'outer' }, { limiter, limits: rate(1, '1h'), key: () => 'inner' })
+      const [denied] = (await gets(inner, 1)) as [Response]
+      assert.deepEqual([denied.status, ((await denied.json()) as Problem)['violated-policies']], [429, ['default-2']])
     })
 
     test('does in an outage what was chosen', async () => {

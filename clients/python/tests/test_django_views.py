@@ -72,6 +72,12 @@ def test_names_keys_and_nested_decorators(throttle: FakeLimiter, serve: Callable
     assert throttle.asked[-2].keys[0].name == "http:all:203.0.113.9"
 
 
+def test_limits_of_nested_decorators_are_named_apart(throttle: FakeLimiter, serve: Callable[..., Ask]) -> None:
+    ask = serve({"": RateLimit(throttle, fixed(100, "1d"), name="all")(RateLimit(throttle, rate(1, "1h"))(page))})
+    assert ask("/").headers["RateLimit-Policy"] == '"default";q=100;w=86400, "default-2";q=1;w=3600'
+    assert ask("/").json()["violated-policies"] == ["default-2"]
+
+
 def test_a_view_of_a_class(throttle: FakeLimiter, serve: Callable[..., Ask]) -> None:
     from django.utils.decorators import method_decorator
     from django.views import View

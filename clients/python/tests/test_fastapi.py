@@ -71,6 +71,19 @@ async def test_a_router_and_a_route_both_limit(async_throttle: AsyncFakeLimiter)
     assert answer.headers["RateLimit-Policy"] == '"day";q=100;w=86400, "hour";q=2;w=3600'
 
 
+async def test_limits_of_a_router_and_a_route_are_named_apart(async_throttle: AsyncFakeLimiter) -> None:
+    app = FastAPI(dependencies=[Depends(RateLimit(async_throttle, fixed(100, "1d"), name="all"))])
+
+    @app.get("/a", dependencies=[Depends(RateLimit(async_throttle, rate(1, "1h")))])
+    async def page() -> str:
+        return "hello"
+
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+        answers = [await client.get("/a") for _ in range(2)]
+    assert [answer.headers["RateLimit-Policy"] for answer in answers] == ['"default";q=100;w=86400, "default-2";q=1;w=3600'] * 2
+    assert answers[1].json()["detail"]["violated-policies"] == ["default-2"]
+
+
 @pytest.mark.parametrize(("error", "options", "status"), [
     (OutageError("away"), {}, 200), (OverloadError("busy"), {}, 503), (OutageError("away"), {"outage": "deny"}, 503),
     (OutageError("away"), {"outage": "raise"}, 500),

@@ -24,7 +24,7 @@ from redis_throttle import (
     wsgi,
 )
 from redis_throttle._core import undecided
-from redis_throttle._web.fields import header_fields
+from redis_throttle._web.fields import Policies, apart, header_fields
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from servers import ROOT
 
@@ -117,6 +117,12 @@ def test_the_header_fields_of_a_result(case: dict[str, Any]) -> None:
     assert dict(header_fields([limits], result, "seconds")) == case["fields"]
     without = {name: value for name, value in case["fields"].items() if not name.startswith("X-")}
     assert dict(header_fields([limits], result)) == without
+
+
+@pytest.mark.parametrize("case", FIELDS["together"], ids=lambda case: case["rule"])
+def test_what_the_limits_of_a_response_are_called(case: dict[str, Any]) -> None:
+    named = apart([limits_of({"limits": limits}) for limits in case["keys"]], set(case["taken"]))
+    assert [[item.split(";")[0].strip('"') for item in Policies(limits).policy()] for limits in named] == case["names"]
 
 
 @pytest.mark.parametrize("case", FIELDS["refused"], ids=lambda case: case["why"])

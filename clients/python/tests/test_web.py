@@ -84,6 +84,21 @@ async def test_middlewares_may_be_nested(server: Server) -> None:
     assert response.headers.get_list("RateLimit-Policy") == ['"outer";q=5;w=3600, "inner";q=9;w=3600']
 
 
+async def test_limits_of_several_middlewares_and_keys_are_named_apart(server: Server) -> None:
+    def keys(scope: Any) -> dict[str, Any]:
+        return {"{a}:1": fixed(9, "1d", name="day"), "{a}": rate(9, "1h")}
+
+    async with AsyncLimiter.from_url(server.url) as limiter:
+        app = starlette(
+            (asgi.RateLimit, {"limiter": limiter, "limits": rate(1, "1h"), "key": lambda scope: "inner"}),
+            (asgi.RateLimit, {"limiter": limiter, "keys": keys}),
+            (asgi.RateLimit, {"limiter": limiter, "limits": rate(5, "1h"), "key": lambda scope: "outer"}))
+        async with client_of(app) as client:
+            answers = [await client.get("/") for _ in range(2)]
+    assert answers[0].headers["RateLimit-Policy"] == '"default";q=5;w=3600, "day";q=9;w=86400, "default-2";q=9;w=3600, "default-3";q=1;w=3600'
+    assert [answers[1].status_code, answers[1].json()["violated-policies"]] == [429, ["default-3"]]
+
+
 async def test_a_banned_key_has_nothing_left(server: Server) -> None:
     async with AsyncLimiter.from_url(server.url) as limiter:
         await limiter.ban("k", "90s")
@@ -137,6 +152,19 @@ def test_wsgi_under_flask(server: Server) -> None:
     assert [r.status_code for r in answers] == [200, 200, 429]
     assert answers[0].headers["RateLimit"] == '"default";r=1;t=1800'
     assert json.loads(answers[2].data)["violated-policies"] == ["default"]
+
+
+def test_wsgi_names_limits_apart(server: Server) -> None:
+    from flask import Flask
+
+    app = Flask("apart")
+    app.add_url_rule("/", view_func=lambda: "hello")
+    with Limiter.from_url(server.url) as limiter:
+        for key, limit in {"inner": rate(1, "1h"), "outer": rate(5, "1h")}.items():
+            app.wsgi_app = wsgi.RateLimit(app.wsgi_app, limiter=limiter, limits=limit, key=lambda environ, key=key: key)  # type: ignore[method-assign,misc]
+        answers = [app.test_client().get("/") for _ in range(2)]
+    assert answers[0].headers["RateLimit-Policy"] == '"default";q=5;w=3600, "default-2";q=1;w=3600'
+    assert answers[1].get_json(force=True)["violated-policies"] == ["default-2"]
 
 
 def test_an_answer_to_head_has_no_body(server: Server) -> None:

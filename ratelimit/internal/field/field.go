@@ -3,11 +3,14 @@
 package field
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/big"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dunglas/httpsfv"
@@ -91,6 +94,86 @@ func Name(l ratelimit.Limits, i int) string {
 
 // numbered are the names of limits that have none, for as many as a call may have.
 var numbered = [...]string{"limit-1", "limit-2", "limit-3", "limit-4", "limit-5", "limit-6", "limit-7", "limit-8"}
+
+// Apart gives policies names that no other limit of a response has: one that is taken, in h or by an earlier key, gets the next number that is
+// free, as in default-2 or limit-3. A nil one, of a key that a policy lets through, stays.
+func Apart(h http.Header, policies []*Policies) {
+	if len(policies) == 1 && len(h[policyField]) == 0 {
+		return
+	}
+	taken, own := namesIn(h), map[string]bool{}
+	for _, p := range policies {
+		for i := range p.all() {
+			own[p.policies[i].name] = true
+		}
+	}
+	for k, p := range policies {
+		renamed := (*Policies)(nil)
+		for i, q := range p.all() {
+			if taken[q.name] {
+				if renamed == nil {
+					renamed = &Policies{policies: slices.Clone(p.policies)}
+				}
+				renamed.policies[i] = q.called(next(q.name, taken, own))
+			}
+			taken[cmp.Or(renamed, p).policies[i].name] = true
+		}
+		if renamed != nil {
+			renamed.list = renamed.write("", func(q *policy) string { return q.item })
+			policies[k] = renamed
+		}
+	}
+}
+
+// all are those of p, none of nil.
+func (p *Policies) all() []policy {
+	if p == nil {
+		return nil
+	}
+	return p.policies
+}
+
+// namesIn are the names of the policies in a header.
+func namesIn(h http.Header) map[string]bool {
+	names := map[string]bool{}
+	list, err := httpsfv.UnmarshalList(h[policyField])
+	if err != nil { // somebody else's
+		return names
+	}
+	for _, member := range list {
+		if item, ok := member.(httpsfv.Item); ok {
+			if name, ok := item.Value.(string); ok {
+				names[name] = true
+			}
+		}
+	}
+	return names
+}
+
+// next is the name with the next number that is free.
+func next(name string, taken, own map[string]bool) string {
+	stem, number := name, 1
+	if i := strings.LastIndexByte(name, '-'); i >= 0 && i+1 < len(name) && name[i+1] != '0' && len(name)-i <= 10 {
+		if n, err := strconv.ParseUint(name[i+1:], 10, 32); err == nil {
+			stem, number = name[:i], int(n)
+		}
+	}
+	for {
+		number++
+		if name = stem + "-" + strconv.Itoa(number); !taken[name] && !own[name] {
+			return name
+		}
+	}
+}
+
+// called is q by another name.
+func (q policy) called(name string) policy {
+	text, err := httpsfv.Marshal(httpsfv.NewItem(name))
+	if err != nil { // a name is checked when its limit is
+		return q
+	}
+	return policy{name: name, text: text, item: text + strings.TrimPrefix(q.item, q.text), hidden: q.hidden}
+}
 
 // Name is what the policy of a limit is called.
 func (p *Policies) Name(rule int) string { return p.policies[rule].name }

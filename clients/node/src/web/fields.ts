@@ -1,8 +1,7 @@
 // The header fields of draft-ietf-httpapi-ratelimit-headers-11: their names and their form are here and nowhere else.
 // spec/clients/fields.json has the rules as a table.
-import type { Call } from '../call.js'
 import { type Limit, nameOf } from '../limit.js'
-import { inForce, type Result } from '../result.js'
+import type { Result } from '../result.js'
 
 const policyField = 'RateLimit-Policy'
 const limitField = 'RateLimit'
@@ -10,11 +9,14 @@ export const exposeField = 'Access-Control-Expose-Headers'
 
 const seconds = (ms: number) => Math.ceil(ms / 1000)
 
-/** Returns the fields of a response for a result. `asked` are the items of RateLimit-Policy of the call. Where no limit was asked there are none. */
-export function fieldsOf({ keys }: Pick<Call, 'keys'>, asked: readonly string[], result: Result, xRateLimit: 'seconds' | 'unix' | undefined): [string, string][] {
-  const of = (key: number) => inForce(keys, result, key)
+/** The limits of each key that counted. */
+type InForce = readonly (readonly Limit[])[]
+
+/** Returns the fields of a response for a result. Where no limit was asked there are none. */
+export function fieldsOf(limits: InForce, result: Result, xRateLimit: 'seconds' | 'unix' | undefined): [string, string][] {
+  const of = (key: number) => limits[key] ?? []
   if (result.by === 'none') return []
-  const policy = result.policies ? keys.flatMap((_, key) => policies(of(key))) : asked
+  const policy = limits.flatMap(policies)
   const decided = of(result.keyIndex)
   const hidden = (limits: readonly Limit[], rule: number) => limits[rule]?.fields.shadow === true
   const visible = result.banned || !hidden(decided, result.rule)
@@ -45,6 +47,25 @@ export function fieldsOf({ keys }: Pick<Call, 'keys'>, asked: readonly string[],
     )
   }
   return fields.filter(([, value]) => value !== '')
+}
+
+/**
+ * Returns limits whose names no other limit of a response has. A name that is taken gets the next number that is free: `default-2`, `limit-3`.
+ * Their names are taken then, too.
+ */
+export function apart(limits: InForce, taken: Set<string>): InForce {
+  const names = limits.map((some) => some.map((_, rule) => nameOf(some, rule)))
+  const own = new Set(names.flat())
+  const free = (name: string) => {
+    const [, stem = name, number = 1] = /^(.*)-([1-9]\d{0,8})$/.exec(name) ?? []
+    for (let n = Number(number) + 1; ; n++) if (!taken.has(`${stem}-${n}`) && !own.has(`${stem}-${n}`)) return `${stem}-${n}`
+  }
+  return limits.map((some, key) => some.map((limit, rule) => {
+    const called = names[key]?.[rule] ?? ''
+    const name = taken.has(called) ? free(called) : called
+    taken.add(name)
+    return name === called ? limit : limit.with({ name })
+  }))
 }
 
 function quoted(text: string): string {

@@ -12,7 +12,7 @@ import { asLimits, denialsOf, isLimit, type Limit, type Limits, nameOf, Namer } 
 import { oneOf, refuseOthers } from '../options.js'
 import { type Denied, inForce, type Result } from '../result.js'
 import { exposed, isPreflight } from './cors.js'
-import { fieldsOf, merged, policies } from './fields.js'
+import { apart, fieldsOf, merged, policies } from './fields.js'
 
 export type { Answer } from './answer.js'
 
@@ -195,6 +195,7 @@ export class Policy<Request extends object> {
   readonly #clients: Clients<Request>
   readonly #name: string | undefined
   readonly #namer: Namer
+  readonly #varies: boolean
 
   /** `trusts` tells whether the framework was told to believe proxies. */
   constructor(framework: string, options: RateLimitOptions<Request>, trusts: (request: Request) => boolean) {
@@ -211,6 +212,7 @@ export class Policy<Request extends object> {
     }
     if (name !== undefined && (typeof name !== 'string' || name === '')) throw new TypeError('name must be a string that is not empty')
     if (policy !== undefined && given.keys) throw new TypeError('policy: it goes with limits; keys returns limits of policies by policy()')
+    this.#varies = limits === undefined || typeof limits === 'function'
     if (limits !== undefined && typeof limits !== 'function') policies(asLimits(limits))
     this.#namer = new Namer(policy)
     const { xRateLimit } = options
@@ -233,19 +235,20 @@ export class Policy<Request extends object> {
     try {
       const call = await this.#call(request)
       if (!call) return undefined
-      const policy = call.keys.map((key) => policies(key.limits ?? [])).flat() // what fields cannot carry is told before it is charged
+      if (this.#varies) for (const { limits } of call.keys) policies(limits ?? []) // what fields cannot carry is told before it is charged
       const result = await this.#options.limiter.decide(call)
-      const headers = exposed(request, fieldsOf(call, policy, result, this.#options.xRateLimit))
+      const limits = named(request, call.keys, result)
+      const headers = exposed(request, fieldsOf(limits, result, this.#options.xRateLimit))
       if (!result.limited) return { headers }
-      return { headers, response: await this.#denied(request, call, result, headers) }
+      return { headers, response: await this.#denied(request, limits, result, headers) }
     } catch (error) {
       return this.#failures.decide(request, error)
     }
   }
 
-  async #denied(request: Request, call: Call, result: Denied, headers: [string, string][]): Promise<Response> {
+  async #denied(request: Request, limits: Named, result: Denied, headers: [string, string][]): Promise<Response> {
     const own = await this.#options.denied?.(request, result)
-    if (own === undefined) return { status: 429, headers: [...headers, ['Content-Type', 'application/problem+json']], body: `${JSON.stringify(problemOf(call.keys, result))}\n` }
+    if (own === undefined) return { status: 429, headers: [...headers, ['Content-Type', 'application/problem+json']], body: `${JSON.stringify(problemOf(limits, result))}\n` }
     const { status = 429, body } = own
     const text = typeof body === 'string'
     return { status, headers: [...headers, ['Content-Type', own.type ?? (text ? 'text/plain; charset=utf-8' : 'application/json; charset=utf-8')]], body: text ? body : JSON.stringify(body) }
@@ -293,10 +296,21 @@ function warnOfTwins(limiter: Decider, policy: string): void {
   there.add(policy)
 }
 
-function problemOf(keys: Call['keys'], result: Denied): Problem {
+type Named = ReturnType<typeof apart>
+
+const taken = new WeakMap<object, Set<string>>()
+
+/** Returns the limits that counted, named apart from those of other middlewares of a request. */
+function named(request: object, keys: Call['keys'], result: Result): Named {
+  const names = taken.get(request) ?? new Set()
+  taken.set(request, names)
+  return result.by === 'none' ? [] : apart(keys.map((_, key) => inForce(keys, result, key)), names)
+}
+
+function problemOf(limits: Named, result: Denied): Problem {
   const quota = 'https://iana.org/assignments/http-problem-types#'
   if (result.banned) return { type: `${quota}abnormal-usage-detected`, title: 'Abnormal Usage Detected', status: 429 }
-  return { type: `${quota}quota-exceeded`, title: 'Quota Exceeded', status: 429, 'violated-policies': [nameOf(inForce(keys, result, result.keyIndex), result.rule)] }
+  return { type: `${quota}quota-exceeded`, title: 'Quota Exceeded', status: 429, 'violated-policies': [nameOf(limits[result.keyIndex] ?? [], result.rule)] }
 }
 
 /** A problem document (RFC 9457) of a request that was denied. */
@@ -312,9 +326,9 @@ export interface Problem {
 
 type Asked = Limits | Keys
 
-function keysOf(asked: Asked): Call['keys'] {
+function inForceOf(asked: Asked, result: Result): Named {
   const one = isLimit(asked) || (Array.isArray(asked) && asked.every(isLimit))
-  return one ? [{ name: '', limits: asLimits(asked) }] : many('limit', asked as Keys, {}).keys
+  return named({}, one ? [{ name: '', limits: asLimits(asked) }] : many('limit', asked as Keys, {}).keys, result)
 }
 
 /**
@@ -325,8 +339,7 @@ function keysOf(asked: Asked): Call['keys'] {
  */
 export function headerFields(limits: Asked, result: Result, options: { readonly xRateLimit?: 'seconds' | 'unix' } = {}): [string, string][] {
   refuseOthers('headerFields', options, ['xRateLimit'])
-  const keys = keysOf(limits)
-  return fieldsOf({ keys }, keys.flatMap((key) => policies(key.limits ?? [])), result, options.xRateLimit)
+  return fieldsOf(inForceOf(limits, result), result, options.xRateLimit)
 }
 
 /**
@@ -335,7 +348,7 @@ export function headerFields(limits: Asked, result: Result, options: { readonly 
  *     res.status(429).type('application/problem+json').send(problemDocument(limits, result))
  */
 export function problemDocument(limits: Asked, result: Denied): Problem {
-  return problemOf(keysOf(limits), result)
+  return problemOf(inForceOf(limits, result), result)
 }
 
 /** Sets the fields of a decision. */

@@ -48,7 +48,7 @@ from ._limiter import Limiter
 from ._server.doors import check
 from ._web.address import client_address, networks
 from ._web.fields import header_fields
-from ._web.http import check_decider
+from ._web.http import check_decider, named
 
 _OPTIONS = ("URL", "TIMEOUT", "OPTIONS", "COMMANDS", "POLL", "LIMITER", "POLICIES", "OUTAGE", "OVERLOAD", "MISTAKE", "TRUSTED", "IPV6")
 _undecided: dict[tuple[Any, ...], Undecided] = {}
@@ -168,7 +168,7 @@ class SimpleRateThrottle(throttling.SimpleRateThrottle):
                 return True
             limits = self._asked()
             result = limiter().limit(key, *limits, each=len(limits) > 1)
-            self._tell(view, limits, result)
+            self._tell(request, view, limits, result)
         except Exception as error:
             undecided.tell(error)
             answer = undecided.to(error)
@@ -180,7 +180,7 @@ class SimpleRateThrottle(throttling.SimpleRateThrottle):
         self._wait = None if result.retry_after is None else result.retry_after.total_seconds()
         return self.throttle_success() if result.allowed else self.throttle_failure()
 
-    def _tell(self, view: Any, limits: tuple[Limit, ...], result: Result) -> None:
+    def _tell(self, request: Any, view: Any, limits: tuple[Limit, ...], result: Result) -> None:
         """Add to the header fields of the response, which the framework takes from the view, also for one that is denied."""
         headers = getattr(view, "headers", None)
         if not isinstance(headers, MutableMapping):  # of a view of one's own
@@ -190,7 +190,7 @@ class SimpleRateThrottle(throttling.SimpleRateThrottle):
             names = [scope] if len(limits) == 1 else [f"{scope}-{n}" for n in range(1, len(limits) + 1)]
             limits = tuple(limit if limit.name or limit.policy_name else limit.replace(name=name) for limit, name in zip(limits, names, strict=True))
         # Retry-After is the framework's, which takes the longest of its throttles.
-        for name, value in header_fields((limits,), result):
+        for name, value in header_fields(named(request, (limits,), result), result):
             if name != "Retry-After":
                 headers[name] = f"{headers[name]}, {value}" if name in headers else value
 

@@ -54,12 +54,11 @@ class RateLimit:
         """Decide a request."""
         outcome = await run_async(self._policy.decide(request))
         fields = {name: value for name, value in outcome.fields if not name.startswith("Content-")}
+        fields |= {name: f"{response.headers[name]}, {fields[name]}" for name in LISTS if name in fields and name in response.headers}
         if outcome.status is not None:
             detail = json.loads(outcome.body) if outcome.status == 429 else outcome.body.decode().strip()
             raise HTTPException(outcome.status, detail, fields)
-        for name, value in fields.items():
-            there = response.headers.get(name)
-            response.headers[name] = value if there is None or name not in LISTS else f"{there}, {value}"
+        response.headers.update(fields)
 
 
 def _route(request: Request) -> str:

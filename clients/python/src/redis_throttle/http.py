@@ -16,7 +16,7 @@ from ._core.limit import Limit, Limits, as_limits
 from ._core.result import Result
 from ._web.fields import Header, XRateLimit
 from ._web.fields import header_fields as _header_fields
-from ._web.http import PROBLEM
+from ._web.http import PROBLEM, named
 from ._web.http import problem as _problem
 
 __all__ = ["PROBLEM", "header_fields", "problem_document"]
@@ -33,9 +33,9 @@ def header_fields(limits: Limits | Mapping[str, Limits], result: Result, *, x_ra
     `limits` are those of the call: of its key, or a mapping of the limits of each key. With several, ask with `each=True`, or only the
     limit that decided is told of. `x_ratelimit` adds X-RateLimit fields, whose Reset is in `"seconds"` or since the epoch (`"unix"`).
     """
-    return _header_fields(_of_each_key(limits), result, x_ratelimit)
+    return _header_fields(named(None, _of_each_key(limits), result), result, x_ratelimit)
 
 
 def problem_document(limits: Limits | Mapping[str, Limits], result: Result) -> bytes:
     """Return the body of a response with status 429: a problem document (RFC 9457), of the type `PROBLEM`."""
-    return _problem(_of_each_key(limits), result)
+    return _problem(named(None, _of_each_key(limits), result), result)

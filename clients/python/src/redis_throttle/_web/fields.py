@@ -5,15 +5,17 @@ spec/clients/fields.json has the rules as a table.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import count
 from math import ceil, floor
 from typing import Literal
 
 from .._core.limit import Limit, label
-from .._core.result import Result, in_force
+from .._core.result import Result
 
 POLICY = "RateLimit-Policy"
 LIMIT = "RateLimit"
@@ -71,19 +73,40 @@ class Policies:
         return f"{_text(self.name(rule))};r={min(remaining, _LARGEST)}" + (f";t={seconds(after)}" if after else "")
 
 
+_NUMBERED = re.compile(r"(.*)-([1-9][0-9]{0,8})", re.ASCII | re.DOTALL)
+
+
+def apart(limits: Sequence[tuple[Limit, ...]], taken: set[str]) -> list[tuple[Limit, ...]]:
+    """Return limits of each key whose names no other limit of a response has. Their names are taken then, too.
+
+    A name that is taken gets the next number that is free: default-2, limit-3.
+    """
+    own = {label(some, rule) for some in limits for rule in range(len(some))}
+
+    def free(name: str) -> str:
+        numbered = _NUMBERED.fullmatch(name)
+        stem, number = (numbered[1], int(numbered[2])) if numbered else (name, 1)
+        return next(f"{stem}-{n}" for n in count(number + 1) if not {f"{stem}-{n}"} & (taken | own))
+
+    def named(some: tuple[Limit, ...], rule: int) -> Limit:
+        called = label(some, rule)
+        name = free(called) if called in taken else called
+        taken.add(name)
+        return some[rule] if name == called else replace(some[rule], name=name)
+
+    return [tuple(named(some, rule) for rule in range(len(some))) for some in limits]
+
+
 def retry_after_fields(after: timedelta | None) -> list[Header]:
     """Return Retry-After, of at least a second; nothing for never."""
     return [] if after is None else [("Retry-After", str(max(1, seconds(after))))]
 
 
 def header_fields(limits: Sequence[tuple[Limit, ...]], result: Result, x_ratelimit: XRateLimit | None = None) -> list[Header]:
-    """Return the header fields of a response. limits has one tuple for each key of the call. No field tells of shadows.
-
-    Where the result says that a policy has put others in their place, they are about those.
-    """
+    """Return the header fields of a response. limits has those that counted, one tuple for each key of the call. No field tells of shadows."""
     if result.by in ("policy", "none"):  # nothing is known of the limits, or there are none
         return retry_after_fields(result.retry_after) if result.limited else []
-    policies = [Policies(some) for some in in_force(limits, result)]
+    policies = [Policies(some) for some in limits]
     fields = [(POLICY, ", ".join(item for p in policies for item in p.policy()))]
     decided = policies[result.key_index]
     hidden = not result.banned and decided.limits[result.rule].shadow

@@ -8,20 +8,20 @@ from __future__ import annotations
 import inspect
 import json
 import weakref
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, Union, cast
 
 from .._core.call import Call, many, one
 from .._core.duration import Duration, nanoseconds
 from .._core.duration import seconds as seconds_of
-from .._core.limit import Limit, Limits, as_limits, check_name, denials, policy_of
+from .._core.limit import Limit, Limits, as_limits, check_name, denials, label, policy_of
 from .._core.limit import policy as of_policy
 from .._core.result import Result, in_force
 from .._core.undecided import DEFAULTS, Answer, Undecided, log
 from .._core.verbs import AsyncDecider, Decider
 from .address import Network, Peer, client_address, networks
-from .fields import Header, Policies, XRateLimit, header_fields, seconds
+from .fields import Header, Policies, XRateLimit, apart, header_fields, seconds
 
 Request = TypeVar("Request")
 T = TypeVar("T")
@@ -231,7 +231,7 @@ class Policy(Generic[Request]):
             result = yield self._limiter.decide(call)
             if result.by == "policy":
                 return self._failures.by_policy(result)
-            outcome = self._outcome(limits, result)
+            outcome = self._outcome(named(request, limits, result), result)
             if result.limited and self._body is not None:
                 content_type, body = yield self._body(request, result)
                 return denied(outcome.fields, content_type, body)
@@ -266,9 +266,21 @@ class Policy(Generic[Request]):
         return Outcome(429, fields, problem(limits, result)) if result.limited else Outcome(None, fields)
 
 
+def _meta(request: Any) -> Any:
+    """Return the scope or the environ of a request, which is one of these, or a request of a framework."""
+    return getattr(request, "scope", None) or getattr(request, "META", None) or request
+
+
+def named(request: Any, limits: Sequence[tuple[Limit, ...]], result: Result) -> list[tuple[Limit, ...]]:
+    """Return the limits that counted, named apart from those of other middlewares of a request."""
+    meta = _meta(request)
+    taken = meta.setdefault("redis_throttle.names", set()) if isinstance(meta, MutableMapping) else set()
+    return apart(in_force(limits, result), taken) if result.by != "none" else list(limits)
+
+
 def _is_preflight(request: Any) -> bool:
-    """Whether a browser asks by CORS if it may send another request. `request` is a scope, an environ, or a request of a framework."""
-    meta = getattr(request, "scope", None) or getattr(request, "META", None) or request
+    """Whether a browser asks by CORS if it may send another request."""
+    meta = _meta(request)
     if not isinstance(meta, Mapping):
         return False
     if "REQUEST_METHOD" in meta:
@@ -285,7 +297,7 @@ def denied(fields: tuple[Header, ...], content_type: str, body: bytes) -> Outcom
 
 
 def problem(limits: Sequence[tuple[Limit, ...]], result: Result) -> bytes:
-    """Return the problem document of a request that is denied. No limit is named where a ban or a policy denied it."""
+    """Return the problem document of a request that is denied, by limits that counted. No limit is named where a ban or a policy denied it."""
     document: dict[str, object] = {
         "type": "https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
         "title": "Abnormal Usage Detected",
@@ -294,7 +306,7 @@ def problem(limits: Sequence[tuple[Limit, ...]], result: Result) -> bytes:
     if not result.banned:
         document |= {"type": "https://iana.org/assignments/http-problem-types#quota-exceeded", "title": "Quota Exceeded"}
         if result.by != "policy":
-            document["violated-policies"] = [Policies(in_force(limits, result)[result.key_index]).name(result.rule)]
+            document["violated-policies"] = [label(limits[result.key_index], result.rule)]
     return json.dumps(document).encode() + b"\n"
 
 

@@ -13,10 +13,14 @@ import io.github.redisthrottle.http.Undecided;
 import io.github.redisthrottle.testing.Server;
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.stream.IntStream;
 import java.util.stream.Stream;
+import java.util.stream.StreamSupport;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
@@ -58,6 +62,33 @@ class TablesOfTheWebTest {
       tests.add(DynamicTest.dynamicTest(one.get("rule").asText(), () -> says(one)));
     }
     return tests.stream();
+  }
+
+  @TestFactory
+  Stream<DynamicTest> together() throws IOException {
+    List<DynamicTest> tests = new ArrayList<>();
+    for (JsonNode one : table("fields.json").get("together")) {
+      tests.add(DynamicTest.dynamicTest(one.get("rule").asText(), () -> isNamedApart(one)));
+    }
+    return tests.stream();
+  }
+
+  private static void isNamedApart(JsonNode one) {
+    Set<String> taken = new HashSet<>();
+    one.get("taken").forEach(name -> taken.add(name.asText()));
+    List<List<Limit>> keys = new ArrayList<>();
+    for (JsonNode key : one.get("keys")) {
+      List<Limit> limits = new ArrayList<>();
+      key.forEach(limit -> limits.add(CallsOfTheTableTest.limit(limit)));
+      keys.add(limits);
+    }
+    List<List<String>> names = new ArrayList<>();
+    for (List<Limit> limits : HeaderFields.apart(keys, taken)) {
+      names.add(IntStream.range(0, limits.size()).mapToObj(rule -> HeaderFields.name(limits, rule)).toList());
+    }
+    List<List<String>> want = new ArrayList<>();
+    one.get("names").forEach(key -> want.add(StreamSupport.stream(key.spliterator(), false).map(JsonNode::asText).toList()));
+    assertEquals(want, names);
   }
 
   private static void says(JsonNode one) {

@@ -6,9 +6,14 @@ import java.math.BigInteger;
 import java.time.Clock;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -33,6 +38,8 @@ public final class HeaderFields {
   /** What an integer of a structured field holds. */
   private static final BigInteger LARGEST = BigInteger.valueOf(999_999_999_999_999L);
 
+  private static final Pattern NUMBERED = Pattern.compile("(.*)-([1-9][0-9]{0,8})", Pattern.DOTALL);
+
   private static final BigInteger SECOND = BigInteger.valueOf(1_000_000_000);
 
   private HeaderFields() {}
@@ -48,16 +55,55 @@ public final class HeaderFields {
 
   /** As {@link #of(List, Result)}, with X-RateLimit-*. */
   public static Map<String, String> of(List<List<Limit>> limits, Result result, XRateLimit x) {
-    return of(limits, result, x, Clock.systemUTC());
+    return ofInForce(apart(result.inForce(limits), new HashSet<>()), result, x);
   }
 
-  static Map<String, String> of(List<List<Limit>> limits, Result result, XRateLimit x, Clock clock) {
+  /** Returns the fields for limits that counted, as {@link Result#inForce} has them. */
+  public static Map<String, String> ofInForce(List<List<Limit>> inForce, Result result, XRateLimit x) {
+    return of(inForce, result, x, Clock.systemUTC());
+  }
+
+  /**
+   * Returns limits whose names no other limit of a response has. A name that is taken gets the next number that is free: default-2, limit-3.
+   *
+   * @param inForce the limits of each key
+   * @param taken the names of other limits, to which those of these are added
+   */
+  public static List<List<Limit>> apart(List<List<Limit>> inForce, Set<String> taken) {
+    Set<String> own = new HashSet<>();
+    inForce.forEach(some -> IntStream.range(0, some.size()).forEach(rule -> own.add(name(some, rule))));
+    List<List<Limit>> apart = new ArrayList<>();
+    for (List<Limit> some : inForce) {
+      List<Limit> named = new ArrayList<>();
+      for (int rule = 0; rule < some.size(); rule++) {
+        String called = name(some, rule);
+        String name = taken.contains(called) ? free(called, taken, own) : called;
+        taken.add(name);
+        named.add(name.equals(called) ? some.get(rule) : some.get(rule).named(name));
+      }
+      apart.add(named);
+    }
+    return apart;
+  }
+
+  private static String free(String name, Set<String> taken, Set<String> own) {
+    Matcher numbered = NUMBERED.matcher(name);
+    String stem = numbered.matches() ? numbered.group(1) : name;
+    int number = numbered.matches() ? Integer.parseInt(numbered.group(2)) : 1;
+    String next;
+    do {
+      number++;
+      next = stem + "-" + number;
+    } while (taken.contains(next) || own.contains(next));
+    return next;
+  }
+
+  static Map<String, String> of(List<List<Limit>> inForce, Result result, XRateLimit x, Clock clock) {
     Map<String, String> fields = new LinkedHashMap<>();
     if (result.by() == Result.By.POLICY || result.by() == Result.By.NONE) { // nothing is known of the limits, or there are none
       putRetryAfter(fields, result);
       return fields;
     }
-    List<List<Limit>> inForce = result.inForce(limits);
     List<String> policies = new ArrayList<>();
     inForce.forEach(some -> policies.addAll(policy(some)));
     put(fields, POLICY, String.join(", ", policies));

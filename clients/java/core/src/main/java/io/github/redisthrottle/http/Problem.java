@@ -2,6 +2,7 @@ package io.github.redisthrottle.http;
 
 import io.github.redisthrottle.Limit;
 import io.github.redisthrottle.Result;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Optional;
 
@@ -23,13 +24,18 @@ public record Problem(String type, String title, Optional<String> violated) {
 
   /** Returns that of a call that was denied. {@code limits} are those of each key. */
   public static Problem of(List<List<Limit>> limits, Result result) {
+    return ofInForce(HeaderFields.apart(result.inForce(limits), new HashSet<>()), result);
+  }
+
+  /** Returns that of a call that was denied by limits that counted, as {@link Result#inForce} has them. */
+  public static Problem ofInForce(List<List<Limit>> inForce, Result result) {
     if (result.banned()) {
       return new Problem(TYPES + "abnormal-usage-detected", "Abnormal Usage Detected", Optional.empty());
     }
     Optional<String> violated =
         result.by() == Result.By.POLICY
             ? Optional.empty()
-            : Optional.of(HeaderFields.name(result.inForce(limits).get(result.keyIndex()), result.rule()));
+            : Optional.of(HeaderFields.name(inForce.get(result.keyIndex()), result.rule()));
     return new Problem(TYPES + "quota-exceeded", "Quota Exceeded", violated);
   }
 

@@ -1,9 +1,14 @@
 package io.github.redisthrottle.spring;
 
+import java.util.HashSet;
+import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /** What expressions know of a request. Outside of one, everything is null. */
 public interface Facts {
+  /** The attribute of a request that has {@link #names}. */
+  String NAMES = "io.github.redisthrottle.names";
+
   /** There is no request. */
   Facts NONE = new Facts() {};
 
@@ -30,6 +35,11 @@ public interface Facts {
   /** Returns the first value of a header field; null without one. */
   default @Nullable String header(String name) {
     return null;
+  }
+
+  /** Returns the names that limits of the response have already. */
+  default Set<String> names() {
+    return new HashSet<>();
   }
 
   /** Returns the first value of a parameter in the query; null without one. */

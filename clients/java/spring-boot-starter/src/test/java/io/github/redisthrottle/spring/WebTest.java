@@ -55,7 +55,11 @@ abstract class WebTest {
             "redis-throttle.routes[2].paths=/who",
             "redis-throttle.routes[2].key=principal",
             "redis-throttle.routes[2].limits=RATE 1/h",
-            "redis-throttle.routes[2].ban=1h");
+            "redis-throttle.routes[2].ban=1h",
+            "redis-throttle.routes[3].paths=/limited",
+            "redis-throttle.routes[3].key='twice'",
+            "redis-throttle.routes[3].limits=plans.pro",
+            "redis-throttle.routes[3].skip=query('both') != 'yes'");
   }
 
   @AfterAll
@@ -128,6 +132,18 @@ abstract class WebTest {
     }
     Result other = application.bean(Limiter.class).peek("http:RATE 3/1h:{keys}", Limit.rate(3, Duration.ofHours(1)));
     assertEquals(1, other.remaining(), "denied requests have taken nothing of the other key");
+  }
+
+  @Test
+  void limitsOfARouteAndOfItsControllerAreNamedApart() throws IOException {
+    HttpResponse<String> first = application.get("/limited?both=yes", "X-Key", "apart");
+    String policy = "\"pro\";q=2;w=3600, \"daily\";q=1000;w=86400, \"pro-2\";q=2;w=3600, \"daily-2\";q=1000;w=86400";
+    assertEquals(policy, field(first, "RateLimit-Policy"));
+    assertTrue(field(first, "RateLimit").matches("\"pro\";r=1;.*, \"daily\";r=999;.*, \"pro-2\";r=1;.*, \"daily-2\";r=999;.*"), field(first, "RateLimit"));
+    assertEquals(200, application.get("/limited", "X-Key", "apart").statusCode());
+    HttpResponse<String> denied = application.get("/limited?both=yes", "X-Key", "apart");
+    problem(denied, 429, "Quota Exceeded", "pro-2");
+    assertEquals(policy, field(denied, "RateLimit-Policy"));
   }
 
   @Test

@@ -5,7 +5,9 @@ import io.github.redisthrottle.spring.web.WebLimits;
 import java.net.InetSocketAddress;
 import java.security.Principal;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import org.jspecify.annotations.Nullable;
 import org.springframework.http.server.reactive.ServerHttpRequest;
 import org.springframework.web.server.ServerWebExchange;
@@ -13,12 +15,14 @@ import reactor.core.publisher.Mono;
 
 /** What expressions know of a request to a WebFlux application. */
 public final class ExchangeFacts implements Facts {
+  private final ServerWebExchange exchange;
   private final ServerHttpRequest request;
   private final @Nullable String principal;
   private final WebLimits web;
 
-  private ExchangeFacts(ServerHttpRequest request, @Nullable String principal, WebLimits web) {
-    this.request = request;
+  private ExchangeFacts(ServerWebExchange exchange, @Nullable String principal, WebLimits web) {
+    this.exchange = exchange;
+    this.request = exchange.getRequest();
     this.principal = principal;
     this.web = web;
   }
@@ -29,7 +33,7 @@ public final class ExchangeFacts implements Facts {
         .getPrincipal()
         .map(Principal::getName)
         .defaultIfEmpty("")
-        .map(name -> new ExchangeFacts(exchange.getRequest(), name.isEmpty() ? null : name, web));
+        .map(name -> new ExchangeFacts(exchange, name.isEmpty() ? null : name, web));
   }
 
   @Override
@@ -77,5 +81,16 @@ public final class ExchangeFacts implements Facts {
   @Override
   public @Nullable String query(String name) {
     return request.getQueryParams().getFirst(name);
+  }
+
+  @Override
+  public Set<String> names() {
+    return names(exchange);
+  }
+
+  /** Returns the names that limits of the response have already. */
+  @SuppressWarnings("unchecked") // nobody else sets the attribute
+  public static Set<String> names(ServerWebExchange exchange) {
+    return (Set<String>) exchange.getAttributes().computeIfAbsent(NAMES, name -> new HashSet<String>());
   }
 }

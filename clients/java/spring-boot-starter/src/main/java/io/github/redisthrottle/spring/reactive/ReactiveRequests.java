@@ -29,9 +29,10 @@ public final class ReactiveRequests implements SubscribedRequests {
 
   private record Current(ServerWebExchange exchange, Facts facts, WebLimits web) implements CurrentRequest {
     @Override
-    public void decided(Decided decided) {
+    public void decided(Decided all) {
+      Decided decided = all.apart(facts.names());
       exchange.getAttributes().put(Decided.ATTRIBUTE, decided);
-      RateLimitWebFilter.setFields(exchange, HeaderFields.of(decided.limits(), decided.result(), web.extra()));
+      RateLimitWebFilter.setFields(exchange, HeaderFields.ofInForce(decided.limits(), decided.result(), web.extra()));
     }
   }
 }

@@ -5,7 +5,9 @@ import io.github.redisthrottle.spring.web.WebLimits;
 import jakarta.servlet.http.HttpServletRequest;
 import java.security.Principal;
 import java.util.Collections;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import org.jspecify.annotations.Nullable;
 
 /** What expressions know of a request to a servlet application. */
@@ -51,5 +53,14 @@ public final class ServletFacts implements Facts {
   public @Nullable String query(String name) {
     // Not by getParameter, which reads the body of a form.
     return QueryParameters.first(request.getQueryString(), name);
+  }
+
+  @Override
+  @SuppressWarnings("unchecked") // nobody else sets the attribute
+  public Set<String> names() {
+    if (request.getAttribute(NAMES) == null) {
+      request.setAttribute(NAMES, new HashSet<String>());
+    }
+    return (Set<String>) request.getAttribute(NAMES);
   }
 }

@@ -31,11 +31,12 @@ public final class ServletRequests implements Requests {
     }
 
     @Override
-    public void decided(Decided decided) {
+    public void decided(Decided all) {
+      Decided decided = all.apart(facts().names());
       attributes.getRequest().setAttribute(Decided.ATTRIBUTE, decided);
       HttpServletResponse response = attributes.getResponse();
       if (response != null) {
-        RateLimitFilter.setFields(attributes.getRequest(), response, HeaderFields.of(decided.limits(), decided.result(), web.extra()));
+        RateLimitFilter.setFields(attributes.getRequest(), response, HeaderFields.ofInForce(decided.limits(), decided.result(), web.extra()));
       }
     }
   }

@@ -6,6 +6,7 @@ import io.github.redisthrottle.http.HeaderFields;
 import io.github.redisthrottle.http.Problem;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 
 /**
  * What becomes of a request.
@@ -25,9 +26,10 @@ public record Decision(Map<String, String> fields, int status, String body) {
     return status == 0;
   }
 
-  static Decision of(List<List<Limit>> limits, Result result, HeaderFields.XRateLimit extra) {
-    Map<String, String> fields = HeaderFields.of(limits, result, extra);
-    return result.allowed() ? new Decision(fields, 0, "") : new Decision(fields, Problem.STATUS, Problem.of(limits, result).json());
+  static Decision of(List<List<Limit>> limits, Result result, HeaderFields.XRateLimit extra, Set<String> names) {
+    List<List<Limit>> named = HeaderFields.apart(result.inForce(limits), names);
+    Map<String, String> fields = HeaderFields.ofInForce(named, result, extra);
+    return result.allowed() ? new Decision(fields, 0, "") : new Decision(fields, Problem.STATUS, Problem.ofInForce(named, result).json());
   }
 
   static Decision undecided(long retryAfterSeconds) {

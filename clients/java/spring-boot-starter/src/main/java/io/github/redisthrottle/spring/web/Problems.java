@@ -23,7 +23,7 @@ public final class Problems {
     if (decided == null || decided.result() != error.result()) {
       throw error;
     }
-    Problem problem = Problem.of(decided.limits(), decided.result());
+    Problem problem = Problem.ofInForce(decided.limits(), decided.result());
     ProblemDetail detail = ProblemDetail.forStatus(Problem.STATUS);
     detail.setType(URI.create(problem.type()));
     detail.setTitle(problem.title());

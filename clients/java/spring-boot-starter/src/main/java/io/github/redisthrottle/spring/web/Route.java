@@ -152,7 +152,7 @@ public final class Route {
       deciding.whenComplete(
           (result, error) -> {
             if (error == null) {
-              decision.complete(Decision.of(limits, result, web.extra()));
+              decision.complete(Decision.of(limits, result, web.extra(), facts.names()));
             } else {
               fail(decision, error);
             }

@@ -10,13 +10,17 @@ import io.github.redisthrottle.spring.Answers;
 import io.github.redisthrottle.spring.NamedLimits;
 import io.github.redisthrottle.spring.Settings;
 import io.github.redisthrottle.spring.reactive.Decisions;
+import io.github.redisthrottle.spring.reactive.ExchangeFacts;
 import io.github.redisthrottle.spring.reactive.RateLimitWebFilter;
 import io.github.redisthrottle.spring.web.Cors;
 import java.time.Duration;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
+import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 import org.springframework.cloud.gateway.event.FilterArgsEvent;
 import org.springframework.cloud.gateway.filter.ratelimit.AbstractRateLimiter;
@@ -202,15 +206,17 @@ public final class ThrottleRateLimiter extends AbstractRateLimiter<ThrottleRateL
     }
     Call call = Call.limit("gateway:" + routeId + ":" + id, limits).cost(config.units());
     Call asked = limits.size() > 1 ? call.each() : call;
-    Mono<Response> decided =
-        Decisions.of(() -> decider.decide(asked))
-            .map(result -> new Response(result.allowed(), headers(config, limits, result)))
-            .onErrorResume(error -> undecided(config, error));
+    Function<Set<String>, Mono<Response>> decide =
+        names ->
+            Decisions.of(() -> decider.decide(asked))
+                .map(result -> new Response(result.allowed(), headers(config, HeaderFields.apart(result.inForce(List.of(limits)), names), result)))
+                .onErrorResume(error -> undecided(config, error));
     return Mono.deferContextual(
         context -> {
           if (!(context.getOrDefault(ServerWebExchange.class, null) instanceof ServerWebExchange exchange)) { // RateLimitWebFilter has put it there
-            return decided;
+            return decide.apply(new HashSet<>());
           }
+          Mono<Response> decided = decide.apply(ExchangeFacts.names(exchange));
           boolean free = !preflights && RateLimitWebFilter.isPreflight(exchange);
           boolean ofOtherOrigin = exchange.getRequest().getHeaders().getOrigin() != null;
           return free ? Mono.just(new Response(true, Map.of())) : ofOtherOrigin ? decided.map(ThrottleRateLimiter::exposed) : decided;
@@ -227,10 +233,10 @@ public final class ThrottleRateLimiter extends AbstractRateLimiter<ThrottleRateL
     return new Response(response.isAllowed(), headers);
   }
 
-  private Map<String, String> headers(Config config, List<Limit> limits, Result result) {
+  private Map<String, String> headers(Config config, List<List<Limit>> inForce, Result result) {
     Map<String, String> headers = new HashMap<>();
     if (springs.includeHeaders()) {
-      headers.putAll(HeaderFields.of(List.of(limits), result));
+      headers.putAll(HeaderFields.ofInForce(inForce, result, HeaderFields.XRateLimit.NONE));
       addSprings(config, result.by() == Result.By.NONE ? -1 : result.remaining(), headers);
     }
     return headers;
