@@ -28,7 +28,8 @@ type Options struct {
 	// Refresh is how old what was read may be before a call has it read again, in the background: 1 s when it is 0. Up to a tenth of it is
 	// added or taken off at random, so that processes do not read together.
 	Refresh time.Duration
-	// Read reads the fields from elsewhere, such as from a file. The client is not asked then.
+	// Read reads the fields from elsewhere, such as from a file. The client is not asked then. A read that takes longer than 5 s, or than the
+	// context of Reader.Read lasts, is given up, also if it does not return.
 	Read func(ctx context.Context) (map[string]string, error)
 	// Logger gets a line for each policy that changes, and for what cannot be read, once; slog.Default when nil.
 	Logger *slog.Logger
@@ -41,6 +42,8 @@ const (
 	readTimeout = 5 * time.Second
 	// wholeAfter is how long a version spares reading the whole hash.
 	wholeAfter = time.Minute
+	// mostLeft is how many calls of Options.Read may be under way, of which all but one have taken too long.
+	mostLeft = 10
 	// mostLines bounds how many lines of a kind one read says.
 	mostLines = 20
 
@@ -58,6 +61,7 @@ type Reader struct {
 	rules   atomic.Pointer[Rules] // nil until the first read has ended
 	due     atomic.Int64          // when the next read may begin, in ns since epoch
 	reading atomic.Bool
+	left    atomic.Int32 // calls of Options.Read that have not returned
 
 	once  sync.Once
 	first chan struct{} // closed when the first read has ended, or took too long
@@ -209,7 +213,7 @@ func (r *Reader) fetch(ctx context.Context) (map[string]string, error) {
 	version, versioned := r.last.hash[versionField]
 	versioned = versioned && time.Since(r.last.whole) < wholeAfter
 	if r.o.Read != nil {
-		hash, err := r.o.Read(ctx)
+		hash, err := r.readElsewhere(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -236,6 +240,30 @@ func (r *Reader) fetch(ctx context.Context) (map[string]string, error) {
 		return nil, err
 	}
 	return hashOf(reply)
+}
+
+// readElsewhere is Options.Read for as long as ctx lasts. What does not return then is left behind.
+func (r *Reader) readElsewhere(ctx context.Context) (map[string]string, error) {
+	if r.left.Load() >= mostLeft {
+		return nil, fmt.Errorf("policies: Options.Read has not returned %d times", mostLeft)
+	}
+	type brought struct {
+		hash map[string]string
+		err  error
+	}
+	done := make(chan brought, 1)
+	r.left.Add(1)
+	go func() {
+		defer r.left.Add(-1)
+		hash, err := r.o.Read(ctx)
+		done <- brought{hash, err}
+	}()
+	select {
+	case b := <-done:
+		return b.hash, b.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("policies: Options.Read has not returned: %w", ctx.Err())
+	}
 }
 
 func (r *Reader) ask(ctx context.Context, words ...any) (any, error) {

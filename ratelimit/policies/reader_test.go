@@ -377,3 +377,40 @@ func TestWatchReadsWithoutCalls(t *testing.T) {
 		assert.Equal(t, last, reads.Load())
 	})
 }
+
+// A source that never returns, and looks at no context, ends no refreshes. What was read last counts meanwhile.
+func TestASourceThatNeverReturnsIsAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var calls atomic.Int32
+		hang := make(chan struct{})
+		defer close(hang)
+		r := NewReader(nil, Options{
+			Logger: quietly,
+			Read: func(context.Context) (map[string]string, error) {
+				n := calls.Add(1)
+				if n == 2 || n > 3 {
+					<-hang
+				}
+				return map[string]string{"api": fmt.Sprintf("RATE %d/h", n)}, nil
+			},
+		})
+		says := func() string {
+			return r.Rules(t.Context()).Choose("api", "k").Limits.String()
+		}
+		first := says()
+		for range 3 {
+			time.Sleep(2 * time.Second)
+			assert.Equal(t, first, says(), "call %d hangs", calls.Load())
+		}
+		require.EqualValues(t, 2, calls.Load())
+		time.Sleep(3 * time.Second)
+		says()
+		synctest.Wait()
+		assert.NotEqual(t, first, says(), "the third call has returned")
+		for range 1000 {
+			time.Sleep(time.Second)
+			says()
+		}
+		assert.LessOrEqual(t, calls.Load(), int32(3+10), "those that hang are not piled up")
+	})
+}

@@ -20,6 +20,7 @@ from redis_throttle._core.limit import label
 from redis_throttle._layers import policies
 from redis_throttle._layers.policybook import Book
 from redis_throttle._layers.rules import Rule, Rules, parse_field, parse_value
+from redis_throttle._server import policyhash
 from redis_throttle.asyncio import Guard as AsyncGuard
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from redis_throttle.asyncio import Policies as AsyncPolicies
@@ -422,6 +423,55 @@ async def until(act: Callable[[], Awaitable[Result]], is_right: Callable[[Result
     async with asyncio.timeout(PATIENCE):
         while not is_right(await act()):
             await asyncio.sleep(0.002)
+
+
+def test_a_function_that_never_returns_ends_no_readings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policies, "_LOST", 0.05)
+    hang, calls, lines = threading.Event(), list[int](), list[str]()
+
+    def read() -> dict[str, str]:
+        calls.append(len(calls) + 1)
+        n = calls[-1]
+        if n == 2 or n > 3:
+            hang.wait()
+        return {"api": f"RATE {n}/h"}
+
+    layer = Policies(FakeLimiter(), read, refresh="1ms", log=lines.append)
+
+    def asks(count: int) -> bool:
+        return Limiter(layer).peek("k", API).limit == count
+
+    try:
+        assert asks(1)
+        await_true(lambda: asks(3) or len(calls) > 3, "the third reading counts")
+        assert any("no answer within" in line for line in lines)
+        await_true(lambda: (asks(3), len(calls))[1] == 3 + policies._MOST_LOST, "all hang")
+        for _ in range(20):
+            assert asks(3)
+            time.sleep(0.01)
+        assert len(calls) == 3 + policies._MOST_LOST, "those that hang are not piled up"
+    finally:
+        hang.set()
+    await_true(lambda: layer._lost == 0, "all have returned")
+
+
+async def test_nor_does_one_of_asyncio(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policyhash, "_PATIENCE", 0.05)
+    calls: list[int] = []
+
+    async def read() -> dict[str, str]:
+        calls.append(len(calls) + 1)
+        if len(calls) == 2:
+            await asyncio.Event().wait()
+        return {"api": f"RATE {len(calls)}/h"}
+
+    limiter = AsyncLimiter(AsyncPolicies(AsyncFakeLimiter(), read, refresh="1ms", log=lambda line: None))
+    assert (await limiter.peek("k", API)).limit == 1
+    ends = time.monotonic() + PATIENCE
+    while (await limiter.peek("k", API)).limit < 3 and time.monotonic() < ends:
+        await asyncio.sleep(0.01)
+    assert len(calls) >= 3
+    await limiter.close()
 
 
 def test_a_limiter_of_a_module_is_used_in_any_number_of_loops() -> None:

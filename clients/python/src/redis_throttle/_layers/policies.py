@@ -27,7 +27,9 @@ FIRST = 0.2
 _JITTER = 0.1
 """By which part of it the time between two readings differs, so that processes come apart."""
 _LOST = 10.0
-"""After which time a reading is given up that an event loop has begun and does not go on with, in seconds."""
+"""After which time a reading is given up, in seconds: a function does not return, or an event loop has begun it and does not go on."""
+_MOST_LOST = 10
+"""How many readings may be given up that have not returned yet. Beyond that, no other begins."""
 _STEP = 0.005
 
 
@@ -86,7 +88,8 @@ class Policies(_Policing):
 
     The hash is read at the first call with a policy, which waits for that up to 200 ms, and again when a call comes and the last reading is
     older than `refresh`, 10 % more or less. That happens in a thread of its own, one at a time. No call waits for it, an idle process reads
-    nothing, and a child process reads for itself. While the hash cannot be read, what was read last counts. With a field `@version`, it is read
+    nothing, and a child process reads for itself. While the hash cannot be read, or a function has not returned for 10 s, what was
+    read last counts. With a field `@version`, it is read
     whole only if that has changed, and once in a minute. `log` is told in a line of each change, instead of the logger `redis_throttle`.
 
     It goes before a `Guard`, a `Cached` and a `Batched`, which then see the limits that count, and behind an `Observed`.
@@ -103,6 +106,8 @@ class Policies(_Policing):
         """Begin in this process. A reading that the parent was at does not end here."""
         self._lock = threading.Lock()
         self._reading = False
+        self._turn = self._lost = 0
+        self._began = 0.0
         self._read = threading.Event()
         if self._book.empty:
             self._due = self._first_until = 0.0
@@ -129,31 +134,43 @@ class Policies(_Policing):
 
     def _start(self, now: float) -> None:
         with self._lock:
-            if self._reading or now < self._due or self._closed:
+            if now < self._due or self._closed or (self._reading and (now - self._began < _LOST or self._lost >= _MOST_LOST)):
                 return
-            self._reading = True
+            lost = self._reading
+            self._lost += lost
+            self._reading, self._began = True, now
+            self._turn += 1
+            turn = self._turn
             self._begun(now)
+        if lost:
+            self._book.failed(TimeoutError(f"there is no answer within {_LOST:g} s"))
         try:
-            threading.Thread(target=self._look, name="throttle-policies", daemon=True).start()
+            threading.Thread(target=self._look, args=(turn,), name="throttle-policies", daemon=True).start()
         except RuntimeError:  # there are too many threads, or the interpreter ends
-            self._looked()
+            self._looked(turn)
 
-    def _look(self) -> None:
+    def _look(self, turn: int) -> None:
         try:
             hash = self._source.read(self._book.version())
+            if turn != self._turn:  # it took too long, and another has begun
+                return
             if hash is None:
                 self._book.unchanged()
             else:
                 for _ in self._book.take(hash):
                     pass
         except Exception as error:
-            if not self._closed:
+            if not self._closed and turn == self._turn:
                 self._book.failed(error)
         finally:
-            self._looked()
+            self._looked(turn)
 
-    def _looked(self) -> None:
-        self._reading = False
+    def _looked(self, turn: int) -> None:
+        with self._lock:
+            if turn != self._turn:
+                self._lost -= 1
+                return
+            self._reading = False
         self._read.set()
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, cast
 
@@ -15,6 +16,8 @@ HashFunction = Callable[[], Hash]
 AsyncHashFunction = Callable[[], Hash | Awaitable[Hash]]
 
 _TIMEOUT = "200ms"
+_PATIENCE = 10.0
+"""How long a function of asyncio may take, in seconds."""
 _VERSION = "@version"
 
 
@@ -91,7 +94,14 @@ class _AsyncOfFunction:
 
     async def read(self, version: str | None) -> Hash | None:
         given = self._function()
-        return _of_function(await given if isinstance(given, Awaitable) else given, version)
+        if isinstance(given, Awaitable):
+            task = asyncio.ensure_future(given)
+            done, _ = await asyncio.wait({task}, timeout=_PATIENCE)
+            if not done:
+                task.cancel()
+                raise TimeoutError(f"there is no answer within {_PATIENCE:g} s")
+            given = task.result()
+        return _of_function(given, version)
 
     async def close(self) -> None:
         pass
