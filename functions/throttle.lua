@@ -1788,9 +1788,29 @@ end
 local TOO_MANY_UNITS = 'ERR the value at this key holds a number of units above 9007199254740991, which needs the module'
 local raise -- ends a call with an error
 
+local slack_of, moved_expiry, write_until
 local look_up, may_write, keep_to_maxmemory, read_any, read_key, open, is_banned, rest_of_ban, put, put_ban, ban_end, store, store_behind, write_string
 
 do
+  local MOST_SLACK = 3600
+
+  -- How many seconds longer a key may stay than its limits need, so that calls that follow leave its expiry as it is.
+  function slack_of(second, now_s) return least(floor((second - now_s) / 4), MOST_SLACK) end
+
+  -- When a key expires from now on that has to stay until a second; nil for when it does. One that is there may stay longer.
+  function moved_expiry(name, value, second, slack)
+    if not value or slack == 0 then return second end
+    local at = call('PEXPIRETIME', name)
+    if at >= second * 1000 and at <= (second + slack) * 1000 then return nil end
+    return second + slack
+  end
+
+  -- Writes a value that expires in a second, or when the key does.
+  function write_until(name, value, second)
+    if second then call('SET', name, value, 'PXAT', format('%d000', second)) -- the server writes a number more slowly
+    else call('SET', name, value, 'KEEPTTL') end
+  end
+
   -- What a command answers about a key. A right that lacks is told by the name of the command: it is no wrong type.
   function look_up(command, name)
     local answer = try(command, name)
@@ -1820,6 +1840,7 @@ do
         needs('DEL', k.name)
       end
       if k.gone then needs('DEL', k.name) end
+      if k.new and k.value then needs('PEXPIRETIME', k.name) end
       if k.new then needs('SET', k.name, '') end
     end
   end
@@ -1883,7 +1904,7 @@ do
 
   function ban_end(duration) return wide(instant(duration)) end -- a time of the call
 
-  function put(k, value, second, no_earlier) k.new, k.second, k.no_earlier = value, second, no_earlier end
+  function put(k, value, second, no_earlier) k.new, k.second, k.no_earlier, k.slack = value, second, no_earlier, 0 end
 
   local function ban_bytes(at) return char(2) .. wide_bytes(at) end
 
@@ -1905,8 +1926,12 @@ do
   function store(k, s)
     if is_banned(k) then return store_behind(k, k.ban, s) end
     local second, keeps_calendar = expiry(s)
-    if second or keeps_calendar then put(k, encode(s), second or seconds_up(instant(this.one)), keeps_calendar)
-    else k.gone = k.value and true end
+    if second or keeps_calendar then
+      put(k, encode(s), second or seconds_up(instant(this.one)), keeps_calendar)
+      k.slack = slack_of(k.second, this.s)
+    else
+      k.gone = k.value and true
+    end
   end
 
   -- Makes what was decided for a key true.
@@ -1914,12 +1939,14 @@ do
     if k.gone then
       call('DEL', k.name)
     elseif k.new then
-      local ms = k.second and format('%d000', k.second)
-      if ms and k.no_earlier and k.value then
+      local second = k.second
+      if second and k.no_earlier and k.value then
         local at = call('PEXPIRETIME', k.name)
-        if at == -1 or at >= k.second * 1000 then ms = nil end
+        if at == -1 or at >= second * 1000 then second = nil end
+      elseif second then
+        second = moved_expiry(k.name, k.value, second, k.slack)
       end
-      if ms then call('SET', k.name, k.new, 'PXAT', ms) else call('SET', k.name, k.new, 'KEEPTTL') end
+      write_until(k.name, k.new, second)
     end
   end
 end
@@ -3066,7 +3093,7 @@ do
     return backlog
   end
 
-  local function store_backlogs(rates, backlog, name, now_s, now_ns, high, low)
+  local function store_backlogs(rates, backlog, name, value, now_s, now_ns, high, low)
     local n, longest, stored = rates.n, 0, nil
     if n == 1 then
       longest = backlog[1]
@@ -3085,7 +3112,8 @@ do
       stored = pack(rates.format, unpack_table(parts))
     end
     local second = (now_ns + longest + 999999999) / 1e9
-    call('SET', name, stored, 'PXAT', format('%d000', now_s + (second - second % 1))) -- the server writes a number more slowly
+    second = now_s + second - second % 1
+    write_until(name, stored, moved_expiry(name, value, second, slack_of(second, now_s)))
   end
 
   local function named(names, reply)
@@ -3123,7 +3151,7 @@ do
         left = left - left % 1
         if not fewest or left < fewest then rule, fewest = i, left end
       end
-      if rates[1].increment > 0 then store_backlogs(rates, backlog, name, s, ns, high, low) end
+      if rates[1].increment > 0 then store_backlogs(rates, backlog, name, value, s, ns, high, low) end
     end
     local l, reset, left = rates[rule], backlog[rule], fewest
     if limited then
@@ -3154,10 +3182,10 @@ do
     return l
   end
 
-  local function store_counted(shortcut, l, name)
+  local function store_counted(shortcut, l, name, before)
     local second, state = seconds_up(instant(l:expires())), l:encode()
     local value = shortcut.frame .. char(#state % 256, floor(#state / 256)) .. state
-    call('SET', name, value, 'PXAT', format('%d000', second))
+    write_until(name, value, moved_expiry(name, before, second, slack_of(second, this.s)))
   end
 
   -- Decides such a call; nil if that takes more.
@@ -3171,7 +3199,7 @@ do
     if not limited and cost > 0 then l:charge(cost) end
     local capacity, left, reset, nxt = l:standing()
     if this.long or this.beyond or this.clocks_unknown then return nil end
-    if not limited and cost > 0 then store_counted(shortcut, l, name) end
+    if not limited and cost > 0 then store_counted(shortcut, l, name, value) end
     local retry, granted = limited and milliseconds(wait) or -1, limited and 0 or cost
     return named(shortcut.names, {
       limited and 1 or 0, 1, capacity, left, retry, milliseconds(reset), milliseconds(nxt), granted, 0, 0,

@@ -85,6 +85,7 @@ var (
 	_ = same[unsafe.Offsetof(keyGo.Value)-unsafe.Offsetof(keyC.value)]
 	_ = same[unsafe.Offsetof(keyGo.NewValue)-unsafe.Offsetof(keyC.newValue)]
 	_ = same[unsafe.Offsetof(keyGo.ExpireAtMs)-unsafe.Offsetof(keyC.expireAtMs)]
+	_ = same[unsafe.Offsetof(keyGo.ExpireSlackMs)-unsafe.Offsetof(keyC.expireSlackMs)]
 	_ = same[unsafe.Offsetof(keyGo.Room)-unsafe.Offsetof(keyC.room)]
 	_ = same[unsafe.Offsetof(keyGo.Members)-unsafe.Offsetof(keyC.seen)]
 	_ = same[unsafe.Offsetof(keyGo.Ahead)-unsafe.Offsetof(keyC.ahead)]

@@ -106,6 +106,7 @@ typedef struct {
   throttleView value;
   throttleView newValue; // of EFFECT_SET; in room
   int64_t expireAtMs;    // 0 leaves it as it is; of EFFECT_MEMBERS it is the last member's; of a command that seesExpiry that of the key
+  int64_t expireSlackMs; // of EFFECT_SET, on a key that is there: an expiry up to so much later stays, and any other becomes the latest of these
   throttleView room;     // for MAX_VALUE_LEN bytes; its length is 0
   void *seen;            // Go's view of members
   int64_t ahead;

@@ -62,10 +62,18 @@ static inline void replicateSet(throttleCall *call, RedisModuleCtx *ctx, throttl
   }
 }
 
+// Whether the key needs another expiry, which is then a later one than it has to be: so the calls that follow need none. Of a key without an
+// expiry the server says -1.
+static inline int movesExpiry(throttleKey *key) {
+  if (!key->expireAtMs || (uint64_t)(api.GetAbsExpire(key->handle) - key->expireAtMs) <= (uint64_t)key->expireSlackMs) return 0;
+  key->expireAtMs += key->expireSlackMs;
+  return 1;
+}
+
 // Writes the new value of a string that is there. One of the same length is overwritten where it lies.
 __attribute__((always_inline)) static inline void rewrite(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
   if (RARELY(key->expireNoEarlier)) throttleKeepLaterExpiry(key);
-  key->expiryChanges = key->expireAtMs && api.GetAbsExpire(key->handle) != key->expireAtMs;
+  key->expiryChanges = movesExpiry(key);
   replicateSet(call, ctx, key);
   if (RARELY(key->value.length != key->newValue.length)) throttleResize(key);
   // For writing, the server hands out a copy of its own where the old value is shared.

@@ -4,9 +4,29 @@
 local TOO_MANY_UNITS = 'ERR the value at this key holds a number of units above 9007199254740991, which needs the module'
 local raise -- ends a call with an error
 
+local slack_of, moved_expiry, write_until
 local look_up, may_write, keep_to_maxmemory, read_any, read_key, open, is_banned, rest_of_ban, put, put_ban, ban_end, store, store_behind, write_string
 
 do
+  local MOST_SLACK = 3600
+
+  -- How many seconds longer a key may stay than its limits need, so that calls that follow leave its expiry as it is.
+  function slack_of(second, now_s) return least(floor((second - now_s) / 4), MOST_SLACK) end
+
+  -- When a key expires from now on that has to stay until a second; nil for when it does. One that is there may stay longer.
+  function moved_expiry(name, value, second, slack)
+    if not value or slack == 0 then return second end
+    local at = call('PEXPIRETIME', name)
+    if at >= second * 1000 and at <= (second + slack) * 1000 then return nil end
+    return second + slack
+  end
+
+  -- Writes a value that expires in a second, or when the key does.
+  function write_until(name, value, second)
+    if second then call('SET', name, value, 'PXAT', format('%d000', second)) -- the server writes a number more slowly
+    else call('SET', name, value, 'KEEPTTL') end
+  end
+
   -- What a command answers about a key. A right that lacks is told by the name of the command: it is no wrong type.
   function look_up(command, name)
     local answer = try(command, name)
@@ -36,6 +56,7 @@ do
         needs('DEL', k.name)
       end
       if k.gone then needs('DEL', k.name) end
+      if k.new and k.value then needs('PEXPIRETIME', k.name) end
       if k.new then needs('SET', k.name, '') end
     end
   end
@@ -99,7 +120,7 @@ do
 
   function ban_end(duration) return wide(instant(duration)) end -- a time of the call
 
-  function put(k, value, second, no_earlier) k.new, k.second, k.no_earlier = value, second, no_earlier end
+  function put(k, value, second, no_earlier) k.new, k.second, k.no_earlier, k.slack = value, second, no_earlier, 0 end
 
   local function ban_bytes(at) return char(2) .. wide_bytes(at) end
 
@@ -121,8 +142,12 @@ do
   function store(k, s)
     if is_banned(k) then return store_behind(k, k.ban, s) end
     local second, keeps_calendar = expiry(s)
-    if second or keeps_calendar then put(k, encode(s), second or seconds_up(instant(this.one)), keeps_calendar)
-    else k.gone = k.value and true end
+    if second or keeps_calendar then
+      put(k, encode(s), second or seconds_up(instant(this.one)), keeps_calendar)
+      k.slack = slack_of(k.second, this.s)
+    else
+      k.gone = k.value and true
+    end
   end
 
   -- Makes what was decided for a key true.
@@ -130,12 +155,14 @@ do
     if k.gone then
       call('DEL', k.name)
     elseif k.new then
-      local ms = k.second and format('%d000', k.second)
-      if ms and k.no_earlier and k.value then
+      local second = k.second
+      if second and k.no_earlier and k.value then
         local at = call('PEXPIRETIME', k.name)
-        if at == -1 or at >= k.second * 1000 then ms = nil end
+        if at == -1 or at >= second * 1000 then second = nil end
+      elseif second then
+        second = moved_expiry(k.name, k.value, second, k.slack)
       end
-      if ms then call('SET', k.name, k.new, 'PXAT', ms) else call('SET', k.name, k.new, 'KEEPTTL') end
+      write_until(k.name, k.new, second)
     end
   end
 end

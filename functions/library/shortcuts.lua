@@ -55,7 +55,7 @@ do
     return backlog
   end
 
-  local function store_backlogs(rates, backlog, name, now_s, now_ns, high, low)
+  local function store_backlogs(rates, backlog, name, value, now_s, now_ns, high, low)
     local n, longest, stored = rates.n, 0, nil
     if n == 1 then
       longest = backlog[1]
@@ -74,7 +74,8 @@ do
       stored = pack(rates.format, unpack_table(parts))
     end
     local second = (now_ns + longest + 999999999) / 1e9
-    call('SET', name, stored, 'PXAT', format('%d000', now_s + (second - second % 1))) -- the server writes a number more slowly
+    second = now_s + second - second % 1
+    write_until(name, stored, moved_expiry(name, value, second, slack_of(second, now_s)))
   end
 
   local function named(names, reply)
@@ -112,7 +113,7 @@ do
         left = left - left % 1
         if not fewest or left < fewest then rule, fewest = i, left end
       end
-      if rates[1].increment > 0 then store_backlogs(rates, backlog, name, s, ns, high, low) end
+      if rates[1].increment > 0 then store_backlogs(rates, backlog, name, value, s, ns, high, low) end
     end
     local l, reset, left = rates[rule], backlog[rule], fewest
     if limited then
@@ -143,10 +144,10 @@ do
     return l
   end
 
-  local function store_counted(shortcut, l, name)
+  local function store_counted(shortcut, l, name, before)
     local second, state = seconds_up(instant(l:expires())), l:encode()
     local value = shortcut.frame .. char(#state % 256, floor(#state / 256)) .. state
-    call('SET', name, value, 'PXAT', format('%d000', second))
+    write_until(name, value, moved_expiry(name, before, second, slack_of(second, this.s)))
   end
 
   -- Decides such a call; nil if that takes more.
@@ -160,7 +161,7 @@ do
     if not limited and cost > 0 then l:charge(cost) end
     local capacity, left, reset, nxt = l:standing()
     if this.long or this.beyond or this.clocks_unknown then return nil end
-    if not limited and cost > 0 then store_counted(shortcut, l, name) end
+    if not limited and cost > 0 then store_counted(shortcut, l, name, value) end
     local retry, granted = limited and milliseconds(wait) or -1, limited and 0 or cost
     return named(shortcut.names, {
       limited and 1 or 0, 1, capacity, left, retry, milliseconds(reset), milliseconds(nxt), granted, 0, 0,

@@ -27,6 +27,15 @@ func (m *Model) banUntil(until number) {
 	}
 }
 
+// banDenied bans the key for a call that was denied, before which it had been written so often. If the call changed it, the key stays no
+// longer than for what it holds.
+func (m *Model) banDenied(until number, writes int) {
+	if m.writes > writes {
+		m.expiresMs = m.due
+	}
+	m.banUntil(until)
+}
+
 // ofTheBan is what a decision on a banned key answers, whose limits let it through after a time.
 func (m *Model) ofTheBan(now number, limits []Limit, after number, granted int64) Reply {
 	rest := m.restOfBan(now)

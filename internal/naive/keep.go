@@ -1,6 +1,9 @@
 package naive
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // mostKept is how many limits a key holds.
 const mostKept = 8
@@ -76,7 +79,7 @@ func (m *Model) write(now number, limits []Limit, stack []state, denials []kept,
 		zeros = slices.DeleteFunc(zeros, func(k kept) bool { return k.isLike(next[0]) || slices.ContainsFunc(rest, k.isLike) })
 		rest = append(zeros[:min(len(zeros), 1)], rest...) // it is full, and left where the other would lose its period
 	}
-	expired := m.expiresMs
+	expired, wasThere := m.expiresMs, m.exists()
 	m.kept = append(next, left(now, next, rest)...)
 	expires, stays := now.plus(fullIn), false
 	for _, k := range m.kept[len(next):] {
@@ -96,13 +99,28 @@ func (m *Model) write(now number, limits []Limit, stack []state, denials []kept,
 	if !m.banned(now) {
 		m.ban = zero // it is over
 	}
-	m.expiresMs = wholeSecond(most(expires, m.ban))
-	if stays {
+	m.due = wholeSecond(most(expires, m.ban))
+	switch m.expiresMs = m.due; {
+	case stays:
 		m.expiresMs = most(most(m.expiresMs, expired), wholeSecond(now.plus(n(1))))
+		m.due = m.expiresMs
+	case wasThere && !m.ban.positive():
+		m.expiresMs = inUse(expired, m.expiresMs, now)
 	}
 	if m.writes++; !m.exists() {
 		*m = Model{lasting: m.lasting, writes: m.writes}
 	}
+}
+
+// inUse is when a key expires that was there and is full in the second due: it stays for up to a quarter longer than that, but no more
+// than an hour. As long as its expiry is within that, it is left as it is; otherwise it becomes the latest of these.
+func inUse(expired, due, now number) number {
+	inSeconds := due.over(n(1000)).minus(now.over(n(int64(time.Second))))
+	latest := due.plus(least(inSeconds.over(n(4)), n(3600)).times(n(1000)))
+	if expired.less(due) || latest.less(expired) {
+		return latest
+	}
+	return expired
 }
 
 // left is what stays of the rest, which the call did not name: as it is, until it is full. Where it is full

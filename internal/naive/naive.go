@@ -20,6 +20,8 @@ type Model struct {
 	ban number
 	// expiresMs is the whole second in which the server drops the key, in ms since the epoch.
 	expiresMs number
+	// due is the earliest that it could have been at the last write.
+	due number
 	// fullAt is what FullAt returns.
 	fullAt  number
 	lasting bool
@@ -126,9 +128,10 @@ func (m *Model) Take(nowNs int64, limits []Limit, o Options) Reply {
 		}
 		return m.ofTheBan(now, limits, m.after(now, limits, o), 0)
 	}
+	writes := m.writes
 	reply := m.take(now, limits, o)
 	if reply.Limited == 1 && o.Ban > 0 && !reply.RetryAfter.is(none) && !reply.counts {
-		m.banUntil(until)
+		m.banDenied(until, writes)
 		reply.RetryAfter = most(reply.RetryAfter, n(int64(o.Ban)))
 	}
 	return reply

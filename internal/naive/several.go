@@ -20,9 +20,13 @@ func TakeAll(nowNs int64, calls []Call, o Options) Reply {
 		}
 	}
 	if banned < 0 {
+		var writes []int
+		for _, c := range calls {
+			writes = append(writes, c.Model.writes)
+		}
 		reply := takeAll(now, askAll(calls...), o)
 		if reply.Limited == 1 && o.Ban > 0 && !reply.RetryAfter.is(none) && !reply.counts {
-			calls[reply.Key-1].Model.banUntil(until)
+			calls[reply.Key-1].Model.banDenied(until, writes[reply.Key-1])
 			reply.RetryAfter = most(reply.RetryAfter, n(int64(o.Ban)))
 		}
 		return reply

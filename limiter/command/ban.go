@@ -61,7 +61,7 @@ func (k *Key) banned(nowNs int64) bool { return k.banUntil > nowNs }
 func (k *Key) storeBan(until int64, fullAt uint64) {
 	k.Effect = Set
 	k.NewValue = binary.LittleEndian.AppendUint64(append(k.Room, banMark), uint64(until))
-	k.ExpireAtMs = expireAtMs(max(uint64(until), fullAt))
+	k.ExpireAtMs, k.ExpireSlackMs = expireAtMs(max(uint64(until), fullAt)), 0
 }
 
 // storeBehind writes a ban and the state of a stack, or only the ban when all limits are full.

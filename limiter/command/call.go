@@ -110,6 +110,7 @@ type Key struct {
 	Value           []byte // of a String; a view of the server's memory, which is not to be written to
 	NewValue        []byte // in Room if that is large enough
 	ExpireAtMs      int64  // ms since the Unix epoch, a whole second; 0 leaves the key's as it is. If the command SeesExpiry, it begins as the key's, 0 for never
+	ExpireSlackMs   int64  // a key that is there and expires up to so much later than ExpireAtMs keeps its expiry, and any other gets the latest of these
 	Room            []byte // of no length, for NewValue; MaxValueLen bytes are always enough
 
 	// Members are what a command OnSortedSet sees of the key, and what becomes of them.

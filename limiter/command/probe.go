@@ -43,7 +43,7 @@ var Probe = register(&Command{
 				c.Fail(wrongType)
 				return
 			case string(value) != "-":
-				key.Effect, key.NewValue, key.ExpireAtMs = Set, value, c.NowNs/1_000_000+3_600_000
+				key.Effect, key.NewValue, key.ExpireAtMs, key.ExpireSlackMs = Set, value, c.NowNs/1_000_000+3_600_000, 0
 			case key.Kind == String:
 				key.Effect = Delete
 			}

@@ -55,19 +55,37 @@ func (k *Key) store(s *stack.Stack, nowNs int64) {
 	case fullAt > uint64(nowNs) || keepsCalendar:
 		k.Effect = Set
 		k.NewValue = s.Append(k.Room)
-		k.ExpireAtMs, k.ExpireNoEarlier = expireAtMs(max(fullAt, uint64(nowNs)+1)), keepsCalendar
+		k.expire(max(fullAt, uint64(nowNs)+1), nowNs)
+		if keepsCalendar {
+			k.ExpireNoEarlier, k.ExpireSlackMs = true, 0
+		}
 	case k.Kind != Absent:
 		k.Effect = Delete
 	}
 }
 
-// storeTAT makes tat the key's value, to live until its bucket is full again.
+// storeTAT makes tat the key's value.
 func (c *Call) storeTAT(tat uint64) {
 	c.First.Effect = Set
 	c.First.NewValue = stack.AppendTAT(c.First.Room, tat)
-	c.First.ExpireAtMs = expireAtMs(tat)
+	c.First.expire(tat, c.NowNs)
 }
 
-// expireAtMs is when a key expires whose limits are full at fullAt: rounded up to a
-// whole second, so that a key in use rarely has to have its expiry changed.
+// expire lets the key expire when its limits are full, at fullAt. A key in use is called again before that, and would need a later expiry
+// each time. So its expiry may be later.
+func (k *Key) expire(fullAt uint64, nowNs int64) {
+	k.ExpireAtMs = expireAtMs(fullAt)
+	k.ExpireSlackMs = slackMs(k.ExpireAtMs, nowNs)
+}
+
+// expireAtMs is when limits are full that are at fullAt, rounded up to a whole second.
 func expireAtMs(fullAt uint64) int64 { return int64((fullAt-1)/nsPerSecond+1) * 1000 }
+
+// longestSlackMs is how much later than at its instant a key expires at most.
+const longestSlackMs = 3_600_000
+
+// slackMs is how much later than expireAtMs a key in use may expire, in whole seconds: a quarter of the time until then, so that it stays no
+// more than a quarter longer than it has to.
+func slackMs(expireAtMs, nowNs int64) int64 {
+	return min((expireAtMs/1000-nowNs/nsPerSecond)/4*1000, longestSlackMs)
+}

@@ -112,8 +112,10 @@ func (k *Key) apply(c *command.Key) {
 			if k.ExpireAtMs > 0 { // a key that never expires stays so
 				k.ExpireAtMs = max(k.ExpireAtMs, c.ExpireAtMs)
 			}
-		default:
+		case !k.Exists():
 			k.ExpireAtMs = c.ExpireAtMs
+		case k.ExpireAtMs < c.ExpireAtMs || k.ExpireAtMs > c.ExpireAtMs+c.ExpireSlackMs:
+			k.ExpireAtMs = c.ExpireAtMs + c.ExpireSlackMs
 		}
 		k.Value = slices.Clone(c.NewValue)
 	case command.Delete:

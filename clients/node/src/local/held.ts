@@ -6,6 +6,9 @@ import { First, most, never, type Standing, type State, stateOf, type Stored } f
 const ms = 1_000_000n
 const mostStates = 8
 const mostSwept = 16 // lapsed leases that a call removes
+const mostSlack = 3600n // seconds
+
+const secondOf = (at: bigint) => (at - 1n) / 1_000_000_000n + 1n
 
 /** What is used of a limit of the call before, or of another one that is not full yet. */
 export interface Kept {
@@ -81,8 +84,16 @@ export class Held {
 
   /** The key expires at an instant, rounded up to a second. */
   expire(at: bigint, noEarlier: boolean): void {
-    const expiresMs = ((at - 1n) / 1_000_000_000n + 1n) * 1000n
+    const expiresMs = secondOf(at) * 1000n
     if (!noEarlier || expiresMs > this.#expiresMs) this.#expiresMs = expiresMs
+  }
+
+  /** The key is in use until an instant: it stays up to a quarter longer, so that calls that follow leave its expiry as it is. */
+  use(until: bigint, now: bigint): void {
+    const second = secondOf(until)
+    const slack = (second - now / 1_000_000_000n) / 4n
+    const [due, latest] = [second * 1000n, (second + (slack < mostSlack ? slack : mostSlack)) * 1000n]
+    if (this.#expiresMs < due || this.#expiresMs > latest) this.#expiresMs = latest
   }
 
   /** The leases that have not lapsed: when they do, in ms, by id. */
@@ -267,10 +278,11 @@ export class Stack {
       held.clear()
       return
     }
-    const noEarlier = keepsCalendar && held.exists(now)
+    const exists = held.exists(now)
     held.kept = this.#stored()
     held.bannedUntil = 0n
-    held.expire(full > now ? full : now + 1n, noEarlier)
+    if (exists && !keepsCalendar) held.use(full, now)
+    else held.expire(full > now ? full : now + 1n, exists)
   }
 
   /** Bans the key until an instant, and stores what the limits have become behind the ban. */

@@ -15,7 +15,10 @@ from .._core.limit import Limit, denials
 from .kinds import KINDS, MOST, First, Layer, identity
 
 _MS = 1_000_000
+_SECOND = 1_000_000_000
 _SECOND_MS = 1000
+_MOST_SLACK = 3600
+"""How many seconds a key stays longer than it has to, at most."""
 _STATES = 8
 _SWEPT = 16
 """How many lapsed leases a call removes."""
@@ -118,7 +121,14 @@ class Held:
 
 
 def _expiry(full_at: int) -> int:
-    return ((full_at - 1) // 1_000_000_000 + 1) * _SECOND_MS
+    return ((full_at - 1) // _SECOND + 1) * _SECOND_MS
+
+
+def _expiry_in_use(expires_ms: int, full_at: int, now: int) -> int:
+    """Return when a key that is there expires: up to a quarter later than it has to, so that calls that follow leave its expiry as it is."""
+    due = _expiry(full_at)
+    latest = due + min((due // _SECOND_MS - now // _SECOND) // 4, _MOST_SLACK) * _SECOND_MS
+    return expires_ms if due <= expires_ms <= latest else latest
 
 
 class Row:
@@ -247,7 +257,10 @@ class Stack:
             return
         there = held.exists(now)
         held.states, held.banned_until = self._states(), 0
-        self._expire(max(full_at, now + 1), keeps_calendar and there)
+        if there and not keeps_calendar:
+            held.expires_ms = _expiry_in_use(held.expires_ms, full_at, now)
+        else:
+            self._expire(max(full_at, now + 1), there)
 
     def store_behind(self, until: int) -> None:
         """Ban the key until an instant, and store what the limits have become behind the ban."""

@@ -13,6 +13,8 @@ final class Held {
   static final long MS = 1_000_000;
 
   private static final int MOST_SWEPT = 16; // lapsed leases that a call removes
+  private static final long SECOND = 1_000_000_000;
+  private static final long MOST_SLACK = 3600; // seconds
 
   private final Map<String, Long> leases = new HashMap<>(); // when they lapse, in ms, by id; some may have
   private List<Kept> kept = List.of();
@@ -75,10 +77,26 @@ final class Held {
 
   /** The key expires at an instant, which is unsigned, rounded up to a second. */
   void expire(long at, boolean noEarlier) {
-    long ms = (Long.divideUnsigned(at - 1, 1_000_000_000) + 1) * 1000;
+    long ms = secondOf(at) * 1000;
     if (!noEarlier || ms > expiresMs) {
       expiresMs = ms;
     }
+  }
+
+  /**
+   * The key is in use until an instant, which is unsigned: it stays up to a quarter longer, so that calls that follow
+   * leave its expiry as it is.
+   */
+  void use(long until, long now) {
+    long second = secondOf(until);
+    long latest = (second + Math.min((second - now / SECOND) / 4, MOST_SLACK)) * 1000;
+    if (expiresMs < second * 1000 || expiresMs > latest) {
+      expiresMs = latest;
+    }
+  }
+
+  private static long secondOf(long at) {
+    return Long.divideUnsigned(at - 1, SECOND) + 1;
   }
 
   boolean holds(String id, long now) {

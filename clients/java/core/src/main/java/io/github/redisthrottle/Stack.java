@@ -127,9 +127,13 @@ final class Stack {
       held.clear();
       return;
     }
-    boolean noEarlier = keepsCalendar && held.exists(now);
+    boolean exists = held.exists(now);
     held.store(kept(), 0);
-    held.expire(isFull ? now + 1 : full, noEarlier);
+    if (exists && !keepsCalendar) {
+      held.use(full, now);
+    } else {
+      held.expire(isFull ? now + 1 : full, exists);
+    }
   }
 
   /** Bans the key until an instant, and stores what the limits have become behind the ban. */
