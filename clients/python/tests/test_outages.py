@@ -30,7 +30,7 @@ def certificate(folder: pathlib.Path, name: str, days: int) -> tuple[str, str]:
     """Make a certificate that signs itself, and return the files of its key and of itself."""
     key, request, cert, names = (str(folder / f"{name}.{kind}") for kind in ("key", "request", "cert", "names"))
     pathlib.Path(names).write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
-    for words in (["req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key, "-out", request, "-subj", "/CN=localhost"],
+    for words in (["req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key, "-out", request, "-subj", f"/CN={name}"],
                   ["x509", "-req", "-in", request, "-signkey", key, "-days", str(days), "-extfile", names, "-out", cert]):
         subprocess.run(["openssl", *words], check=True, capture_output=True)
     return key, cert

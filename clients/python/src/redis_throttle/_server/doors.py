@@ -176,6 +176,11 @@ def _is_no_function(error: BaseException) -> bool:
     return _says(error, "Function not found")
 
 
+def _is_elsewhere(error: BaseException) -> bool:
+    """Whether a server that was asked by itself is not, or not alone, the one of the key."""
+    return library_error(error, "AskError") or library_error(error, "MovedError")
+
+
 def _is_no_script(error: BaseException) -> bool:
     # The libraries cut the code off.
     return _says(error, "NOSCRIPT") or _says(error, "No matching script")
@@ -277,7 +282,8 @@ class Doors:
                         self._found(server, "module", "%s has the module: calls are sent as its commands")
                         return reply
                 lacking = False
-                yield from self._ask(server, door, key)
+                if (yield from self._ask(server, door, key)):
+                    break
                 continue
             if door == "script" and time.monotonic() - self._known.scripts_since[server] > _SCRIPTS:
                 self._forget(server, door)
@@ -295,8 +301,14 @@ class Doors:
                         self._forget(server, door)  # it may be another server next time, or have the module
                     raise
             self._forget(server, door)  # the server may have anything now
-        # Where the key is cannot be found out, such as while it moves through a cluster. A whole script follows it by itself.
-        return (yield Send(as_script(words, whole=True, writes=server in self._known.writes), key, command))
+        # Where the key is cannot be found out, such as while it moves through a cluster. A script follows it by itself.
+        writes = server in self._known.writes
+        try:
+            return (yield Send(as_script(words, writes=writes), key, command))
+        except ThrottleError as error:
+            if not _is_no_script(error):
+                raise
+        return (yield Send(as_script(words, whole=True, writes=writes), key, command))
 
     def _connection_lost(self, error: ThrottleError) -> bool:
         return isinstance(error, OutageError) and _reply(error) is None and not library_error(error.__cause__ or error, "TimeoutError")
@@ -320,10 +332,13 @@ class Doors:
             yield from self._ask(server, door, key)
 
     def _ask(self, server: str, seen: Door, key: str | bytes) -> Steps:
-        """Find out how a server takes calls. Of all callers that want to know one asks, and the others wait for it."""
+        """Find out how a server takes calls. Of all callers that want to know one asks, and the others wait for it.
+
+        Gives whether the key is elsewhere, so that the server says nothing of itself.
+        """
         with self._known.lock:
             if self._known.doors.get(server, "") != seen:
-                return
+                return False
             question = self._questions.get(server)
             mine = question is None or question.left <= 0
             if question is None or mine:
@@ -333,9 +348,9 @@ class Doors:
                 raise OutageError(f"the server has not said within {_PATIENCE:g} s whether it takes functions")
             if question.error is not None:
                 raise question.error
-            return
+            return False
         try:
-            yield from self._find(server, key)
+            return (yield from self._find(server, key))
         except Exception as error:
             question.error = error
             raise
@@ -346,7 +361,7 @@ class Doors:
             question.done.set()
 
     def _find(self, server: str, key: str | bytes) -> Steps:
-        """Look for the library, load it if there is none, or an older one, and fall back to the script."""
+        """Look for the library, load it if there is none, or an older one, and fall back to the script. Gives whether the key is elsewhere."""
         # Where functions are all that may be called, nobody has looked for the module.
         auto = self.commands == "auto"
         right = self._known.right
@@ -366,7 +381,7 @@ class Doors:
                 break
             if isinstance(found, int) and found >= version():
                 self._found(server, "library", f"{has} the function library {_dotted(found)}: calls are sent as functions")
-                return
+                return False
             if isinstance(found, int):
                 old = found
                 loaded = yield from self._replace(old, key)
@@ -377,7 +392,9 @@ class Doors:
             if not isinstance(loaded, Exception):
                 place = f" in place of {_dotted(old)}" if old else ""
                 self._found(server, "library", f"{lacks}: the function library {_dotted(version())} was loaded{place}, and calls are sent as functions")
-                return
+                return False
+            if _is_elsewhere(loaded):
+                return True
             if is_outage(loaded):
                 raise translate("FUNCTION", loaded)
             refused = loaded
@@ -390,12 +407,15 @@ class Doors:
         if not isinstance(loaded, Exception):
             self._known.scripts_since[server] = time.monotonic()
             self._found(server, "script", scripts, warn=True)
+        elif _is_elsewhere(loaded):
+            return True
         elif is_outage(loaded):
             raise translate("EVAL", loaded)
         else:
             text = "the function cl_version is somebody else's" if refused is None else _text(refused)
             why = f"does not let this user run {right}" if right else "has no throttle.so"
             raise MistakeError(f"the server {why}, and refuses functions ({text}) and scripts: {_text(loaded)}")
+        return False
 
     @staticmethod
     def _version_on(key: str | bytes) -> Steps:

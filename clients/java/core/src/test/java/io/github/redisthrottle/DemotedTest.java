@@ -44,6 +44,33 @@ class DemotedTest {
     return jedis.clientList().lines().filter(line -> !line.contains(own) && line.contains("flags=N")).count();
   }
 
+  /** The next connection goes to where the address leads now. */
+  @ParameterizedTest
+  @Execution(CONCURRENT)
+  @EnumSource
+  void callsGoToWhereItsAddressLeadsNow(Clients client) throws IOException {
+    try (Server old = Server.start();
+        Server next = Server.start();
+        Slow address = new Slow(old, 0);
+        Limiter limiter = Limiter.over(client.patient(address.port()));
+        Jedis jedis = next.client()) {
+      limiter.limit("k", QUOTA);
+      address.leadTo(next);
+      old.run("REPLICAOF", "127.0.0.1", "1");
+      assertThrows(OutageException.class, () -> limiter.limit("k", QUOTA));
+      Server.await("the next one decides", () -> decided(limiter));
+      assertTrue(jedis.exists("k"));
+    }
+  }
+
+  private static boolean decided(Limiter limiter) {
+    try {
+      return limiter.limit("k", QUOTA).allowed();
+    } catch (OutageException e) { // of the breaker, or of a connection that was closed
+      return false;
+    }
+  }
+
   /** What answers at the address of a master that hangs is another one by now. Not every user may ask a server which one it is. */
   @ParameterizedTest
   @Execution(CONCURRENT)

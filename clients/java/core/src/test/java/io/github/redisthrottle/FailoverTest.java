@@ -120,6 +120,32 @@ class FailoverTest {
     }
   }
 
+  /** While it moves and afterwards no call fails, and each is charged once. */
+  @ParameterizedTest
+  @Execution(CONCURRENT)
+  @EnumSource
+  void aSlotMovesToAMasterWithoutTheLibrary(Clients client) {
+    try (Cluster cluster = Cluster.plain();
+        Opened opened = Opened.of(client, cluster);
+        Limiter limiter = Limiter.over(opened.connection())) {
+      Server.await("it is warm", () -> decided(limiter, "a"));
+      Server from = cluster.owner("a");
+      Server to = cluster.nodes.stream().filter(node -> node != from).findFirst().orElseThrow();
+      from.run("DEL", "a"); // a key that the old master has not is asked for at the new one
+      cluster.moving("a", to, false);
+      for (int taken = 1; taken <= 6; taken++) {
+        assertEquals(1000 - taken, limiter.limit("a", QUOTA).remaining());
+        if (taken == 3) {
+          cluster.moving("a", to, true);
+        }
+      }
+      try (Jedis jedis = to.client()) {
+        assertTrue(jedis.exists("a"));
+        Server.await("the new master has the library", () -> limiter.peek("a", QUOTA).allowed() && !jedis.functionList().isEmpty());
+      }
+    }
+  }
+
   @ParameterizedTest
   @Execution(CONCURRENT)
   @EnumSource

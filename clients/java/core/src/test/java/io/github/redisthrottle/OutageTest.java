@@ -48,6 +48,22 @@ class OutageTest {
     return assertThrows(OutageException.class, () -> limiter.limit("k", QUOTA)).sent();
   }
 
+  /** Over its memory it decides nothing until it has room. */
+  @ParameterizedTest
+  @Execution(CONCURRENT)
+  @EnumSource
+  void aServerThatIsFullIsAnOutageUntilItHasRoom(Clients client) {
+    try (Server server = Server.start();
+        Limiter limiter = Limiter.over(client.patient(server.port))) {
+      assertTrue(limiter.limit("before", QUOTA).allowed());
+      server.run("CONFIG", "SET", "maxmemory", "1");
+      OutageException full = assertThrows(OutageException.class, () -> limiter.limit("k", QUOTA));
+      assertTrue(full.getMessage().contains("OOM"), full::getMessage);
+      server.run("CONFIG", "SET", "maxmemory", "0");
+      assertEquals(999_999, limiter.limit("k", QUOTA).remaining());
+    }
+  }
+
   @ParameterizedTest
   @Execution(CONCURRENT)
   @EnumSource

@@ -28,8 +28,12 @@ public final class Cluster implements AutoCloseable {
 
   /** Starts one whose servers speak with each other by TLS, and with clients at ports of their own. */
   public Cluster(Tls tls) {
+    this(tls, true);
+  }
+
+  private Cluster(Tls tls, boolean module) {
     for (int i = 0; i < MASTERS; i++) {
-      Server node = start(tls);
+      Server node = module ? start(tls) : Server.plain(OPTIONS);
       nodes.add(node);
       try (Jedis jedis = node.client()) {
         jedis.clusterAddSlotsRange(i * SHARE, Math.min((i + 1) * SHARE, SLOTS) - 1);
@@ -38,6 +42,11 @@ public final class Cluster implements AutoCloseable {
       }
     }
     nodes.forEach(node -> Server.await("the cluster agrees", () -> agrees(node)));
+  }
+
+  /** Starts one without the module. */
+  public static Cluster plain() {
+    return new Cluster(null, false);
   }
 
   private Server start(Tls tls) {
@@ -104,6 +113,18 @@ public final class Cluster implements AutoCloseable {
       String id = jedis.clusterMyId();
       jedis.clusterSetSlotNode(slot, id);
       from.clusterSetSlotNode(slot, id);
+    }
+  }
+
+  /** Begins to move the slot of a key to another master, or has it arrive there. */
+  public void moving(String key, Server to, boolean arrives) {
+    String slot = String.valueOf(JedisClusterCRC16.getSlot(key));
+    Server from = owner(key);
+    try (Jedis target = to.client();
+        Jedis source = from.client()) {
+      String there = target.clusterMyId();
+      to.run("CLUSTER", "SETSLOT", slot, arrives ? "NODE" : "IMPORTING", arrives ? there : source.clusterMyId());
+      from.run("CLUSTER", "SETSLOT", slot, arrives ? "NODE" : "MIGRATING", there);
     }
   }
 
