@@ -243,7 +243,7 @@ class LimiterTest {
   void aServerThatIsAwayIsAnOutageAndOneWithoutTheModuleAMistake(Clients client) {
     Limit limit = rate(1, HOUR);
     try (Server plain = Server.plain();
-        Limiter limiter = Limiter.over(Remote.over(client.connect(plain.port), Commands.MODULE))) {
+        Limiter limiter = Limiter.over(Remote.over(client.patient(plain.port), Commands.MODULE))) {
       MistakeException mistake = assertThrows(MistakeException.class, () -> limiter.limit("secret", limit));
       assertTrue(mistake.getMessage().contains("unknown command") && !mistake.getMessage().contains("secret"), mistake.getMessage());
       plain.kill();

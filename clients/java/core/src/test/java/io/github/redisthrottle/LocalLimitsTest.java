@@ -150,7 +150,7 @@ class LocalLimitsTest {
   @EnumSource
   void limitsHoldInThisProcessUntilTheServerIsBack(Clients client) {
     try (Server redis = Server.start();
-        Limiter limiter = Limiter.over(Guard.of(Remote.over(client.connect(redis.port)), Guard.Policy.LOCAL).processes(2))) {
+        Limiter limiter = Limiter.over(Guard.of(Remote.over(client.patient(redis.port)), Guard.Policy.LOCAL).processes(2))) {
       redis.kill();
       int allowed = 0;
       for (int i = 0; i < 30; i++) {

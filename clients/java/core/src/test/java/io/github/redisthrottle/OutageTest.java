@@ -69,8 +69,8 @@ class OutageTest {
   @EnumSource
   void aPolicyDecidesUntilTheServerIsBack(Clients client) {
     try (Server server = Server.start();
-        Limiter open = Limiter.over(Guard.of(Remote.over(client.connect(server.port)), Guard.Policy.OPEN));
-        Limiter closed = Limiter.over(Guard.of(Remote.over(client.connect(server.port)), Guard.Policy.CLOSED))) {
+        Limiter open = Limiter.over(Guard.of(Remote.over(client.patient(server.port)), Guard.Policy.OPEN));
+        Limiter closed = Limiter.over(Guard.of(Remote.over(client.patient(server.port)), Guard.Policy.CLOSED))) {
       server.kill();
       Result allowed = open.limit("k", QUOTA);
       assertTrue(allowed.allowed());
@@ -122,7 +122,7 @@ class OutageTest {
   @EnumSource
   void noCallIsChargedTwiceWhenConnectionsAreLost(Clients client) {
     try (Server server = Server.start();
-        Limiter limiter = Limiter.over(Remote.over(client.connect(server.port)))) {
+        Limiter limiter = Limiter.over(Remote.over(client.patient(server.port)))) {
       int sent = 0;
       for (int round = 0; round < 5; round++) {
         List<CompletableFuture<?>> calls = new ArrayList<>();
