@@ -206,7 +206,7 @@ bench-dev: build ## measure: calls a second of throttle-dev, beside a server wit
 bench-clients: build ## measure: the packages for Python, Node.js and Java beside limits, rate-limit-redis and Redisson, on one server (SERVER= ARGS=node)
 	@scripts/with-args scripts/bench-clients
 
-bench-gateway: build build-gateway ## measure: throttle-gateway, beside nginx, and envoyproxy/ratelimit if there is one (SERVER= ARGS='--upstream path/to/service_cmd')
+bench-gateway: build build-gateway ## measure: throttle-gateway, beside handlers that do nothing, nginx, and envoyproxy/ratelimit if there is one (SERVER= ARGS='--upstream path/to/service_cmd --before other-build')
 	@go build -o build/throttle-gateway-bench ./bench/throttle-gateway
 	@scripts/with-args build/throttle-gateway-bench --server "$$(scripts/find-server "$$SERVER")" --nginx "$$(scripts/fetch-program nginx nginx)"
 

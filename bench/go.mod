@@ -31,7 +31,6 @@ require (
 	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
-	google.golang.org/protobuf v1.36.12 // indirect
 )
 
 require (
@@ -42,6 +41,7 @@ require (
 	golang.org/x/image v0.30.0
 	golang.org/x/text v0.42.0
 	google.golang.org/grpc v1.85.0
+	google.golang.org/protobuf v1.36.12
 	redis-throttle v0.0.0
 	redis-throttle/ratelimit v0.0.0
 )

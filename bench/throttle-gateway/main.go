@@ -1,20 +1,25 @@
 // Throttle-gateway measures services that decide for proxies: throttle-gateway, and beside it envoyproxy/ratelimit if a program of it is
-// given. Each gets the same requests of two descriptors over gRPC, on the same server. With nginx, it also measures requests by HTTP:
-// those that nginx limits by its own limit_req, and those about which it asks the gateway. It prints tables.
+// given, and a handler that does nothing. Each gets the same requests of two descriptors over gRPC, on the same server, and of one over HTTP.
+// With nginx, it also measures requests that nginx limits by its own limit_req, and those about which it asks the gateway. It prints tables.
 //
 //	make bench-gateway
+//	make bench-gateway ARGS='--before path/to/throttle-gateway --only "empty|gateway$|/check$|before" --rounds 15 --seconds 1s'
 //	make bench-gateway ARGS='--upstream path/to/service_cmd'
 //	build/throttle-gateway-bench --help
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,6 +44,10 @@ type options struct {
 	Gateway  string        `default:"build/throttle-gateway" type:"existingfile" help:"The gateway, as make build-gateway makes it."`
 	Upstream string        `type:"existingfile" help:"envoyproxy/ratelimit: its src/service_cmd, built."`
 	Nginx    string        `help:"nginx, for the requests by HTTP."`
+	Before   string        `type:"existingfile" help:"Another build of the gateway, to compare."`
+	Only     string        `default:"." help:"Measure those alone whose names this regular expression matches."`
+	Profile  string        `type:"existingdir" help:"Folder for CPU profiles of the gateway."`
+	Empty    bool          `hidden:"" help:"Serve as a handler that does nothing."`
 	Callers  int           `default:"32" help:"Goroutines that ask without a pause, on eight connections."`
 	Lasts    time.Duration `name:"seconds" default:"5s" help:"How long each is measured in a round."`
 	Rounds   int           `default:"3" help:"How often each is measured, in turns. The table shows the median of each figure."`
@@ -51,15 +60,17 @@ type contender struct {
 	rounds []figures
 }
 
-// service is what has been started: how the goroutine of a number asks it its next request, and its processes.
+// service is what has been started: how the goroutine of a number asks it its next request, and its processes. Profile is where a gateway shows
+// its CPU profile.
 type service struct {
 	ask       func(caller, n int) error
+	profile   string
 	processes []*exec.Cmd
 	conns     []io.Closer
 }
 
-// figures has the results of a round.
-type figures struct{ perSecond, p50, p99, cpu, redisCPU, commands, reads float64 }
+// figures has the results of a round. Times is cpu in times of that of the first contender, in the same round.
+type figures struct{ perSecond, p50, p99, cpu, times, redisCPU, commands, reads float64 }
 
 const limits = `domain: bench
 descriptors:
@@ -72,7 +83,11 @@ descriptors:
 func main() {
 	var o options
 	kong.Parse(&o, kong.Name("throttle-gateway-bench"), kong.Description("Measures services that decide for proxies."))
-	if err := run(context.Background(), o); err != nil {
+	work := run
+	if o.Empty {
+		work = serveEmpty
+	}
+	if err := work(context.Background(), o); err != nil {
 		fmt.Fprintln(os.Stderr, "throttle-gateway-bench:", err)
 		os.Exit(1)
 	}
@@ -80,15 +95,26 @@ func main() {
 
 func run(ctx context.Context, o options) (err error) {
 	defer must.Catch(&err)
+	self := must.Get(os.Executable())
 	all := []*contender{
+		{name: "empty handler", start: overGRPC(self, "", "--empty")},
 		{name: "throttle-gateway", start: overGRPC(o.Gateway, "")},
 		{name: "throttle-gateway, compat", start: overGRPC(o.Gateway, "compat: true\n")},
+	}
+	if o.Before != "" {
+		all = append(all, &contender{name: "throttle-gateway before", start: overGRPC(o.Before, "")})
 	}
 	if o.Upstream != "" {
 		all = append(all, &contender{name: "envoyproxy/ratelimit", start: overGRPC(o.Upstream, "")})
 	}
 	o.compare(ctx, "two descriptors over gRPC", all)
-	web := []*contender{{name: "throttle-gateway, /check", start: o.check}}
+	web := []*contender{
+		{name: "empty handler", start: o.check(self, "--empty")},
+		{name: "throttle-gateway, /check", start: o.check(o.Gateway)},
+	}
+	if o.Before != "" {
+		web = append(web, &contender{name: "throttle-gateway before, /check", start: o.check(o.Before)})
+	}
 	if o.Nginx != "" {
 		web = append(web,
 			&contender{name: "nginx that asks it, auth_request", start: o.nginxAsks},
@@ -101,30 +127,37 @@ func run(ctx context.Context, o options) (err error) {
 
 // compare measures some contenders in turns, and prints the medians.
 func (o *options) compare(ctx context.Context, what string, all []*contender) {
+	only := must.Get(regexp.Compile(o.Only))
+	all = slices.DeleteFunc(all, func(c *contender) bool { return !only.MatchString(c.name) })
+	if len(all) == 0 {
+		return
+	}
 	version := ""
-	for range o.Rounds {
+	for round := range o.Rounds {
 		for _, c := range all {
 			s := server.Start(ctx, o.Server, "--loadmodule", must.Get(filepath.Abs(o.Module)))
 			version = s.Fields(ctx).Version()
 			c.rounds = append(c.rounds, c.measure(ctx, s, o))
 			s.Close()
+			c.rounds[round].times = c.rounds[round].cpu / all[0].rounds[round].cpu
 		}
 	}
 	t := table.NewWriter()
 	t.SetOutputMirror(os.Stdout)
-	t.AppendHeader(table.Row{"service", "requests/s", "p50 ms", "p99 ms", "CPU of the service, us", "CPU of Redis, us", "commands to Redis", "reads of Redis"})
+	t.AppendHeader(table.Row{"service", "requests/s", "p50 ms", "p99 ms", "CPU of the service, us", "of " + all[0].name, "CPU of Redis, us", "commands to Redis", "reads of Redis"})
 	for _, c := range all {
 		row := table.Row{c.name}
 		for i, of := range []func(figures) float64{
 			func(f figures) float64 { return f.perSecond }, func(f figures) float64 { return f.p50 }, func(f figures) float64 { return f.p99 },
-			func(f figures) float64 { return f.cpu }, func(f figures) float64 { return f.redisCPU }, func(f figures) float64 { return f.commands },
-			func(f figures) float64 { return f.reads },
+			func(f figures) float64 { return f.cpu }, func(f figures) float64 { return f.times }, func(f figures) float64 { return f.redisCPU },
+			func(f figures) float64 { return f.commands }, func(f figures) float64 { return f.reads },
 		} {
-			row = append(row, fmt.Sprintf([]string{"%.0f", "%.2f", "%.2f", "%.1f", "%.1f", "%.1f", "%.2f"}[i], median(c.rounds, of)))
+			row = append(row, fmt.Sprintf([]string{"%.0f", "%.2f", "%.2f", "%.1f", "%.2f x", "%.1f", "%.1f", "%.2f"}[i], median(c.rounds, of)))
 		}
 		t.AppendRow(row)
 	}
-	fmt.Printf("%s, %s, %d callers, %d rounds of %v; CPU and commands for each request\n\n", version, what, o.Callers, o.Rounds, o.Lasts)
+	fmt.Printf("%s, %s, %d callers, %d rounds of %v; CPU and commands for each request\n", version, what, o.Callers, o.Rounds, o.Lasts)
+	fmt.Printf("%s; load %s\n\n", processor(), strings.Join(strings.Fields(text("/proc/loadavg"))[:3], " "))
 	t.RenderMarkdown()
 	fmt.Println()
 }
@@ -160,6 +193,9 @@ func (c *contender) measure(ctx context.Context, s *server.Server, o *options) f
 	}
 	load(one, o.Callers, o.Lasts/5) // connections and code are warm
 	must.Do(s.ConfigResetStat(ctx).Err())
+	if o.Profile != "" && one.profile != "" {
+		defer saved(one.profile, o.Lasts, filepath.Join(o.Profile, strings.NewReplacer("/", "", ", ", "-").Replace(c.name)+"."+strconv.Itoa(len(c.rounds))))()
+	}
 	before, cpu := s.Fields(ctx), cpuSeconds()
 	began := time.Now()
 	took := load(one, o.Callers, o.Lasts)
@@ -174,20 +210,23 @@ func (c *contender) measure(ctx context.Context, s *server.Server, o *options) f
 	slices.Sort(took)
 	n := float64(len(took))
 	ms := func(share float64) float64 { return took[int(share*(n-1))].Seconds() * 1000 }
-	return figures{n / lasted.Seconds(), ms(0.5), ms(0.99), used / n * 1e6, (after.CPUSeconds() - before.CPUSeconds()) / n * 1e6, commands / n, after.Number("total_reads_processed") / n}
+	return figures{n / lasted.Seconds(), ms(0.5), ms(0.99), used / n * 1e6, 0, (after.CPUSeconds() - before.CPUSeconds()) / n * 1e6, commands / n, after.Number("total_reads_processed") / n}
 }
 
 // gateway starts a service with a file, and returns the ports of gRPC and HTTP.
-func gateway(ctx context.Context, program, text, dir string, s *server.Server) (cmd *exec.Cmd, grpcPort, httpPort string) {
+func gateway(ctx context.Context, program, text, dir string, s *server.Server, args ...string) (one service, grpcPort, httpPort string) {
 	must.Do(os.Mkdir(filepath.Join(dir, "config"), 0o755))
 	must.Do(os.WriteFile(filepath.Join(dir, "config", "limits.yaml"), []byte(text), 0o644))
-	grpcPort, httpPort = freePort(), freePort()
-	cmd = exec.CommandContext(ctx, must.Get(filepath.Abs(program)))
+	grpcPort, httpPort, debug := freePort(), freePort(), freePort()
+	cmd := exec.CommandContext(ctx, must.Get(filepath.Abs(program)), args...)
 	cmd.Env = append(os.Environ(), "REDIS_SOCKET_TYPE=tcp", "REDIS_TYPE=SINGLE", "REDIS_URL="+s.Addr(), "REDIS_TIMEOUT=10s", "REDIS_POOL_SIZE=32",
 		"RUNTIME_ROOT="+dir, "RUNTIME_SUBDIRECTORY=", "RUNTIME_APPDIRECTORY=config", "RUNTIME_WATCH_ROOT=false", "USE_STATSD=false", "DISABLE_STATS=true",
-		"HOST=127.0.0.1", "PORT="+httpPort, "GRPC_HOST=127.0.0.1", "GRPC_PORT="+grpcPort, "DEBUG_HOST=127.0.0.1", "DEBUG_PORT="+freePort(),
+		"HOST=127.0.0.1", "PORT="+httpPort, "GRPC_HOST=127.0.0.1", "GRPC_PORT="+grpcPort, "DEBUG_HOST=127.0.0.1", "DEBUG_PORT="+debug,
 		"USE_PROMETHEUS=false", "LOG_LEVEL=ERROR") // upstream without statistics, which it would log
-	return launch(cmd), grpcPort, httpPort
+	if one.processes = []*exec.Cmd{launch(cmd)}; len(args) == 0 {
+		one.profile = "http://127.0.0.1:" + debug + "/debug/pprof/profile"
+	}
+	return one, grpcPort, httpPort
 }
 
 // launch starts a process that ends with this one.
@@ -199,10 +238,9 @@ func launch(cmd *exec.Cmd) *exec.Cmd {
 }
 
 // overGRPC starts a service that is asked over gRPC, on eight connections. head is what its file begins with.
-func overGRPC(program, head string) func(context.Context, string, *server.Server) service {
+func overGRPC(program, head string, args ...string) func(context.Context, string, *server.Server) service {
 	return func(ctx context.Context, dir string, s *server.Server) service {
-		cmd, port, _ := gateway(ctx, program, head+limits, dir, s)
-		one := service{processes: []*exec.Cmd{cmd}}
+		one, port, _ := gateway(ctx, program, head+limits, dir, s, args...)
 		var services []rls.RateLimitServiceClient
 		for range 8 {
 			conn := must.Get(grpc.NewClient("127.0.0.1:"+port, grpc.WithTransportCredentials(insecure.NewCredentials())))
@@ -254,8 +292,8 @@ func request(n int) *rls.RateLimitRequest {
 
 // cpuSecondsOf is the processor time of a process, from /proc/PID/stat, in ticks of 10 ms.
 func cpuSecondsOf(pid int) float64 {
-	text := string(must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))))
-	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+	stat := text(fmt.Sprintf("/proc/%d/stat", pid))
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	return float64(must.Get(strconv.Atoi(fields[11]))+must.Get(strconv.Atoi(fields[12]))) / 100
 }
 
@@ -264,4 +302,24 @@ func freePort() string {
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	return port
+}
+
+func text(file string) string { return string(must.Get(os.ReadFile(file))) }
+
+// processor is what the kernel calls it, and how many there are.
+func processor() string {
+	_, model, _ := strings.Cut(text("/proc/cpuinfo"), "model name\t: ")
+	model, _, _ = strings.Cut(model, "\n")
+	return fmt.Sprintf("%d x %s", runtime.NumCPU(), cmp.Or(model, runtime.GOARCH))
+}
+
+// saved has the profile at an address written to a file while it lasts, and returns what waits for that.
+func saved(url string, lasts time.Duration, file string) (wait func()) {
+	var profiling sync.WaitGroup
+	profiling.Go(func() {
+		response := must.Get(http.Get(fmt.Sprintf("%s?seconds=%.0f", url, lasts.Seconds())))
+		defer response.Body.Close()
+		must.Do(os.WriteFile(file, must.Get(io.ReadAll(response.Body)), 0o644))
+	})
+	return profiling.Wait
 }

@@ -22,10 +22,12 @@ const routes = `routes:
   - [{key: user, value: "{header:X-User}"}]
 `
 
-// check is the gateway, asked by HTTP.
-func (o *options) check(ctx context.Context, dir string, s *server.Server) service {
-	cmd, _, port := gateway(ctx, o.Gateway, limits+routes, dir, s)
-	return o.overHTTP(ctx, "http://127.0.0.1:"+port+"/check/", cmd)
+// check is a gateway, asked by HTTP.
+func (o *options) check(program string, args ...string) func(context.Context, string, *server.Server) service {
+	return func(ctx context.Context, dir string, s *server.Server) service {
+		one, _, port := gateway(ctx, program, limits+routes, dir, s, args...)
+		return o.overHTTP(ctx, "http://127.0.0.1:"+port+"/check/", one)
+	}
 }
 
 // nginxAlone is nginx with some lines of configuration, which answers by itself.
@@ -37,7 +39,7 @@ func (o *options) nginxAlone(lines string) func(context.Context, string, *server
 
 // nginxAsks is nginx that asks the gateway about each request.
 func (o *options) nginxAsks(ctx context.Context, dir string, s *server.Server) service {
-	cmd, _, port := gateway(ctx, o.Gateway, "denied_status: 403\n"+limits+routes, dir, s)
+	behind, _, port := gateway(ctx, o.Gateway, "denied_status: 403\n"+limits+routes, dir, s)
 	o.await(ctx, "http://127.0.0.1:"+port+"/check/")
 	one := o.nginx(ctx, dir, fmt.Sprintf("upstream gateway { server 127.0.0.1:%s; keepalive %d; }", port, o.Callers),
 		`location / { auth_request /ratelimit; empty_gif; }
@@ -48,7 +50,7 @@ location = /ratelimit {
 	proxy_set_header Connection "";
 	proxy_pass_request_body off;
 }`)
-	one.processes = append(one.processes, cmd)
+	one.processes = append(one.processes, behind.processes...)
 	return one
 }
 
@@ -70,13 +72,15 @@ server { listen 127.0.0.1:%s;
 %s }
 }
 `, user, dir, beside, port, lines), 0o644))
-	return o.overHTTP(ctx, "http://127.0.0.1:"+port+"/", launch(exec.CommandContext(ctx, o.Nginx, "-e", "stderr", "-c", file)))
+	process := launch(exec.CommandContext(ctx, o.Nginx, "-e", "stderr", "-c", file))
+	return o.overHTTP(ctx, "http://127.0.0.1:"+port+"/", service{processes: []*exec.Cmd{process}})
 }
 
 // overHTTP has a service asked over HTTP, on a connection of each caller.
-func (o *options) overHTTP(ctx context.Context, url string, cmd *exec.Cmd) service {
+func (o *options) overHTTP(ctx context.Context, url string, one service) service {
 	client := o.await(ctx, url)
-	return service{processes: []*exec.Cmd{cmd}, ask: func(_, n int) error { return get(ctx, client, url, n) }}
+	one.ask = func(_, n int) error { return get(ctx, client, url, n) }
+	return one
 }
 
 // await waits until a service answers, and returns a client for it.
