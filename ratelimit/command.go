@@ -104,10 +104,24 @@ func (c *Call) room() int {
 	return words
 }
 
+// boxedSeveral are the names of commands on several keys as arguments.
+var boxedSeveral = map[Verb]any{VerbLimit: "CL.MLIMIT", VerbSettle: names[VerbSettle]}
+
+// roomForSeveral is room for commands on several keys.
+func (c *Call) roomForSeveral() int {
+	words := 12 + 6*len(c.Keys) // the command, the number of keys, options; each key, NEXT, SLOTS, TTL
+	for i := range c.Keys {
+		for j := range c.Keys[i].Limits {
+			words += int(c.Keys[i].Limits[j].size)
+		}
+	}
+	return words
+}
+
 // writeSeveral writes CL.MLIMIT and CL.SETTLE.
 func (c *Call) writeSeveral(cmd *command) error {
-	args := make([]any, 0, 16+8*len(c.Keys))
-	args = append(args, cmd.name, strconv.Itoa(len(c.Keys)))
+	args := make([]any, 0, c.roomForSeveral())
+	args = append(args, boxedSeveral[c.Verb], strconv.Itoa(len(c.Keys)))
 	cmd.key = 2
 	same, rules := true, 0
 	for i := range c.Keys {

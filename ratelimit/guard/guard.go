@@ -207,13 +207,13 @@ func (g *Guard) try(ctx context.Context, b *breaker, call *ratelimit.Call, send 
 			if waits(call) && b.out() { // it would be the one call that tries the server, for as long as it waits
 				sent, probes = probe(call), true
 			}
-			began, watch := time.Now(), shared.Watch(&b.server)
+			watch := shared.Watch(&b.server)
 			result, err = send.Decide(ctx, *sent)
 			if replied(err) || result.By == "server" {
 				b.server.Answer()
 			}
 			err = watch.End(err)
-			return result, g.judge(ctx, b, sent, result, err, time.Since(began))
+			return result, g.judge(ctx, b, sent, result, err, watch.Took())
 		})
 		switch {
 		case !ran:
@@ -248,6 +248,9 @@ func probe(call *ratelimit.Call) *ratelimit.Call {
 
 // replied says whether the server did, if only with an error.
 func replied(err error) bool {
+	if err == nil { // which allocates nothing
+		return false
+	}
 	var reply interface{ RedisError() }
 	return errors.As(err, &reply)
 }

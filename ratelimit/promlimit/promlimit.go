@@ -21,9 +21,11 @@ package promlimit
 
 import (
 	"context"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/observed"
 )
 
@@ -42,6 +44,21 @@ type Metrics struct {
 	decisions *prometheus.CounterVec
 	shadowed  *prometheus.CounterVec
 	durations *prometheus.HistogramVec
+
+	mu    sync.RWMutex
+	known map[kind]series // so that labels are looked up once
+}
+
+// kind is what the labels tell of a decision.
+type kind struct {
+	verb       ratelimit.Verb
+	outcome    observed.Outcome
+	policy, by string
+}
+
+type series struct {
+	decisions prometheus.Counter
+	durations prometheus.Observer
 }
 
 // New returns metrics that are to be registered.
@@ -53,6 +70,7 @@ func New(o Options) *Metrics {
 		o.Buckets = []float64{50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1}
 	}
 	return &Metrics{
+		known: map[kind]series{},
 		decisions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: o.Namespace, Name: "decisions_total", ConstLabels: o.ConstLabels,
 			Help: "Decisions of the rate limiter, by verb, by outcome, by the limit that decided, and by where it was decided.",
@@ -70,12 +88,22 @@ func New(o Options) *Metrics {
 
 // Observe is an observer for observed.New.
 func (m *Metrics) Observe(_ context.Context, d observed.Decision) {
-	verb, by := d.Call.Verb.String(), d.By()
-	m.decisions.WithLabelValues(verb, d.Outcome().String(), d.Policy(), by).Inc()
+	k := kind{d.Call.Verb, d.Outcome(), d.Policy(), d.By()}
+	m.mu.RLock()
+	s, ok := m.known[k]
+	m.mu.RUnlock()
+	if !ok {
+		verb := k.verb.String()
+		s = series{m.decisions.WithLabelValues(verb, k.outcome.String(), k.policy, k.by), m.durations.WithLabelValues(verb, k.by)}
+		m.mu.Lock()
+		m.known[k] = s
+		m.mu.Unlock()
+	}
+	s.decisions.Inc()
 	if policy := d.Shadowed(); policy != "" {
 		m.shadowed.WithLabelValues(policy).Inc()
 	}
-	m.durations.WithLabelValues(verb, by).Observe(d.Duration.Seconds())
+	s.durations.Observe(d.Duration.Seconds())
 }
 
 // Describe implements prometheus.Collector.

@@ -327,16 +327,24 @@ func (rs *Routes) Of(q *http.Request) (all []*Route) {
 // each calls found for each writing of the path that counts, with the pattern that matches it, "" if none does, and the route; without one,
 // the header fields of the request are none that its routes ask for. It may come to one route several times.
 func (rs *Routes) each(q *http.Request, found func(route *Route, pattern, path string)) {
-	again := *q
-	again.Host = host(q)
-	rs.strict.find(&again, found)
-	paths := []*url.URL{cleaned(q.URL)}
+	again := q
+	if name := host(q); name != q.Host {
+		again = q.WithContext(q.Context()) // a copy
+		again.Host = name
+	}
+	rs.strict.find(again, found)
+	clean := cleaned(q.URL)
+	if clean == q.URL && len(rs.loose.by) == 0 { // there is no other writing
+		return
+	}
+	again = again.WithContext(q.Context())
+	paths := []*url.URL{clean}
 	if before, _, found := strings.Cut(q.URL.RawPath, "#"); found {
 		paths = append(paths, cleaned(&url.URL{Path: unescaped(before)}))
 	}
 	for _, path := range paths {
 		again.URL = path
-		rs.strict.find(&again, found)
+		rs.strict.find(again, found)
 	}
 	if len(rs.loose.by) == 0 {
 		return
@@ -351,7 +359,7 @@ func (rs *Routes) each(q *http.Request, found func(route *Route, pattern, path s
 		path := loosened(path.Path)
 		for _, path := range []string{path, path + "/"} {
 			again.URL = &url.URL{Path: path}
-			rs.loose.find(&again, found)
+			rs.loose.find(again, found)
 		}
 	}
 }
@@ -410,7 +418,11 @@ func (route *Route) differs(q *http.Request) *condition {
 
 // cleaned is u with its path cleaned and decoded; u itself if it is so already.
 func cleaned(u *url.URL) *url.URL {
-	clean := path.Clean("/" + u.Path)
+	whole := u.Path
+	if !strings.HasPrefix(whole, "/") {
+		whole = "/" + whole
+	}
+	clean := path.Clean(whole)
 	if strings.HasSuffix(u.Path, "/") && clean != "/" {
 		clean += "/"
 	}

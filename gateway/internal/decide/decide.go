@@ -332,6 +332,7 @@ func (r *request) refund(ctx context.Context) error {
 func (r *request) prepare() {
 	quotas := 0
 	r.parts = make([]part, 0, len(r.asks))
+	places := make([]int, len(r.asks))
 	for i := range r.asks {
 		a := &r.asks[i]
 		switch {
@@ -356,7 +357,8 @@ func (r *request) prepare() {
 		if r.quota(a.Rule) && !a.Rule.Shadow {
 			quotas++
 		}
-		r.parts = append(r.parts, part{asks: []int{i}, rule: a.Rule, hits: a.Hits, key: ratelimit.Key{Name: name}})
+		places[i] = i
+		r.parts = append(r.parts, part{asks: places[i : i+1 : i+1], rule: a.Rule, hits: a.Hits, key: ratelimit.Key{Name: name}})
 	}
 	for i := range r.parts {
 		p := &r.parts[i]

@@ -14,14 +14,15 @@ import (
 // Counts are what the metrics say of decisions, rules that were met, and policies.
 func (s *Service) Counts() console.Counts {
 	c := console.Counts{Domains: map[string]console.Count{}, Rules: map[console.Rule]console.Count{}, Policies: map[string]console.Count{}}
-	s.metrics.rules.Range(func(name, counters any) bool {
-		rule, of := name.(ruleName), counters.(*ruleCounters)
+	s.metrics.mu.RLock()
+	rules := maps.Clone(s.metrics.rules)
+	s.metrics.mu.RUnlock()
+	for rule, of := range rules {
 		shadowed := valueOf(of.shadow)
 		count := console.Count{Total: valueOf(of.total), Denied: valueOf(of.over) - shadowed, Shadowed: shadowed + valueOf(of.rehearsed)}
 		c.Rules[console.Rule{Domain: rule.domain, Name: strings.Trim(rule.path[0]+" "+rule.path[1], " ")}] = count
 		c.Domains[rule.domain] = add(c.Domains[rule.domain], console.Count{Shadowed: count.Shadowed})
-		return true
-	})
+	}
 	each(s.metrics.decisions, func(labels map[string]string, n float64) {
 		count := console.Count{Total: n}
 		if labels["outcome"] == "over_limit" {

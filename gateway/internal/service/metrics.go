@@ -32,8 +32,20 @@ type metrics struct {
 
 	loads, loadFails, shadowed, lost prometheus.Counter
 
-	rules  sync.Map // of *ruleCounters, by ruleName
-	series atomic.Int64
+	// What was looked up, of which each request needs some.
+	mu      sync.RWMutex
+	rules   map[ruleName]*ruleCounters
+	decided map[ofDecision]prometheus.Counter
+	methods map[string]method
+	series  atomic.Int64
+}
+
+// ofDecision are the labels of a decision.
+type ofDecision struct{ domain, via, outcome, by string }
+
+type method struct {
+	requests prometheus.Counter
+	latency  prometheus.Observer
 }
 
 // ruleName is a rule as metrics name it.
@@ -71,7 +83,8 @@ func newMetrics(registry prometheus.Registerer, out func() bool) *metrics {
 	})
 	const of = "ratelimit_service_rate_limit_"
 	rule := []string{"domain", "key1", "key2"}
-	return &metrics{
+	m := &metrics{
+		rules: map[ruleName]*ruleCounters{}, decided: map[ofDecision]prometheus.Counter{}, methods: map[string]method{},
 		total:      counters(of+"total_hits", "Hits of a rule.", rule...),
 		over:       counters(of+"over_limit", "Hits that a rule denied.", rule...),
 		near:       counters(of+"near_limit", "Hits that were charged near the limit of a rule.", rule...),
@@ -103,6 +116,7 @@ func newMetrics(registry prometheus.Registerer, out func() bool) *metrics {
 		}),
 		loadedAt: r.NewGauge(prometheus.GaugeOpts{Name: "throttle_gateway_config_loaded_timestamp_seconds", Help: "When the configuration was loaded."}),
 	}
+	return m
 }
 
 func (m *metrics) loaded(version string) {
@@ -113,9 +127,29 @@ func (m *metrics) loaded(version string) {
 	m.loadedAt.SetToCurrentTime()
 }
 
-func (m *metrics) took(method string, began time.Time) {
-	m.requests.WithLabelValues(method).Inc()
-	m.latency.WithLabelValues(method).Observe(time.Since(began).Seconds())
+func (m *metrics) took(name string, began time.Time) {
+	c := lookUp(m, m.methods, name, func() method { return method{m.requests.WithLabelValues(name), m.latency.WithLabelValues(name)} })
+	c.requests.Inc()
+	c.latency.Observe(time.Since(began).Seconds())
+}
+
+// lookUp is what a map of m holds, made when it is asked for first.
+func lookUp[K comparable, V any](m *metrics, in map[K]V, key K, made func() V) V {
+	m.mu.RLock()
+	v, ok := in[key]
+	m.mu.RUnlock()
+	if !ok {
+		v = made()
+		m.mu.Lock()
+		in[key] = v
+		m.mu.Unlock()
+	}
+	return v
+}
+
+// decision counts a decision.
+func (m *metrics) decision(of ofDecision) {
+	lookUp(m, m.decided, of, func() prometheus.Counter { return m.decisions.WithLabelValues(of.domain, of.via, of.outcome, of.by) }).Inc()
 }
 
 // failed counts a request that nobody decided.
@@ -128,7 +162,7 @@ func (m *metrics) failed(domain, via string, err error) {
 		kind = "redis_error"
 	}
 	m.errors.WithLabelValues(kind).Inc()
-	m.decisions.WithLabelValues(domain, via, "error", "").Inc()
+	m.decision(ofDecision{domain, via, "error", ""})
 }
 
 // rule returns the counters of a rule. isOpen says that a client can choose a part of the name.
@@ -136,8 +170,11 @@ func (m *metrics) rule(name ruleName, isOpen bool) *ruleCounters {
 	for i, text := range name.path {
 		name.path[i] = text[:min(len(text), longestLabel)]
 	}
-	if c, ok := m.rules.Load(name); ok {
-		return c.(*ruleCounters)
+	m.mu.RLock()
+	known := m.rules[name]
+	m.mu.RUnlock()
+	if known != nil {
+		return known
 	}
 	full := isOpen && m.series.Add(1) > mostRules
 	if full {
@@ -150,7 +187,9 @@ func (m *metrics) rule(name ruleName, isOpen bool) *ruleCounters {
 	}
 	if !full {
 		name.path = [2]string{strings.Clone(name.path[0]), strings.Clone(name.path[1])} // not the whole request with them
-		m.rules.Store(name, c)
+		m.mu.Lock()
+		m.rules[name] = c
+		m.mu.Unlock()
 	}
 	return c
 }
@@ -164,7 +203,7 @@ func (m *metrics) countDecision(domain, via string, o *outcome, nearRatio float6
 	if o.Over {
 		result = "over_limit"
 	}
-	m.decisions.WithLabelValues(domain, via, result, o.Result.By).Inc()
+	m.decision(ofDecision{domain, via, result, o.Result.By})
 	if o.Shadowed {
 		m.shadowed.Inc()
 	}

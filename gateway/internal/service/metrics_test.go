@@ -34,12 +34,11 @@ func TestMetricsKeepLittleOfWhatClientsSend(t *testing.T) {
 		}
 	}
 	assert.Equal(t, 2, series, "values that begin alike are one series")
-	m.rules.Range(func(key, _ any) bool {
-		for _, text := range key.(ruleName).path {
+	for name := range m.rules {
+		for _, text := range name.path {
 			assert.LessOrEqual(t, len(text), longestLabel)
 		}
-		return true
-	})
+	}
 }
 
 // A flood of values that clients choose leaves the rules of the file their room, also those that come later.

@@ -68,14 +68,22 @@ func (s *Service) decideRequest(ctx context.Context, request *rls.RateLimitReque
 	return o, err
 }
 
+// statusOf is one of a response with what it points to, in one piece of memory.
+type statusOf struct {
+	rls.RateLimitResponse_DescriptorStatus
+	limit rls.RateLimitResponse_RateLimit
+	reset durationpb.Duration
+}
+
 // write writes the response. Each descriptor has a status, also one without a rule.
 func (s *Service) write(request *rls.RateLimitRequest, o outcome) *rls.RateLimitResponse {
 	response := &rls.RateLimitResponse{OverallCode: code(o.Over), Statuses: make([]*rls.RateLimitResponse_DescriptorStatus, len(o.asks))}
+	statuses := make([]statusOf, len(o.asks))
 	var tightest *rls.RateLimitResponse_DescriptorStatus
 	never := false // the tightest does not let the request through, however long it waits
 	for i := range o.asks {
-		one := &rls.RateLimitResponse_DescriptorStatus{Code: rls.RateLimitResponse_OK}
-		response.Statuses[i] = one
+		one := &statuses[i].RateLimitResponse_DescriptorStatus
+		one.Code, response.Statuses[i] = rls.RateLimitResponse_OK, one
 		rule := o.asks[i].Rule
 		if rule == nil {
 			continue
@@ -90,7 +98,8 @@ func (s *Service) write(request *rls.RateLimitRequest, o outcome) *rls.RateLimit
 			continue
 		}
 		limit := shown(rule, st)
-		one.CurrentLimit = &rls.RateLimitResponse_RateLimit{Name: rule.Name, RequestsPerUnit: limit.Requests, Unit: limit.Unit}
+		one.CurrentLimit = &statuses[i].limit
+		one.CurrentLimit.Name, one.CurrentLimit.RequestsPerUnit, one.CurrentLimit.Unit = rule.Name, limit.Requests, limit.Unit
 		if limit.Units > 1 {
 			one.CurrentLimit.UnitMultiplier = wrapperspb.UInt32(limit.Units)
 		}
@@ -101,7 +110,8 @@ func (s *Service) write(request *rls.RateLimitRequest, o outcome) *rls.RateLimit
 		case st.Over && st.RetryAfter > 0:
 			reset = st.RetryAfter
 		}
-		one.DurationUntilReset = durationpb.New(reset)
+		one.DurationUntilReset = &statuses[i].reset
+		one.DurationUntilReset.Seconds, one.DurationUntilReset.Nanos = int64(reset/time.Second), int32(reset%time.Second)
 		if !st.Over {
 			one.LimitRemaining = uint32(min(max(st.Remaining, 0), math.MaxUint32))
 		}

@@ -228,7 +228,7 @@ func (s *Service) routed(name string) (*config.Domain, error) {
 
 // originalOf is the request that the proxy asks about.
 func originalOf(r *http.Request, e endpoint) (*http.Request, error) {
-	original := r.Clone(r.Context())
+	original := r.WithContext(r.Context()) // a copy, whose header fields nobody changes
 	var uri string
 	var err error
 	if e.form == forwarded {

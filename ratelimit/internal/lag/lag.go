@@ -57,6 +57,9 @@ func (w *Watch) look() {
 // goesOn says whether the watch measures for how long a server is silent, also after its end.
 func (w *Watch) goesOn() bool { return w.server != nil && w.server.silence.Load() == w }
 
+// Began is when it did.
+func (w *Watch) Began() time.Time { return w.began }
+
 // soFar is how late the process has been, up to now.
 func (w *Watch) soFar() time.Duration {
 	w.mu.Lock()

@@ -31,7 +31,7 @@ type line struct {
 
 // batch are calls that leave together.
 type batch struct {
-	cmds []redis.Cmder // copies, as a caller that has left may read its own; nil if it was taken back
+	cmds []redis.Cmder // copies of those of callers that may leave, who then read their own; nil if it was taken back
 	sent bool
 	done chan struct{} // closed when the replies are there
 	err  error         // of the pipeline, then
@@ -48,8 +48,8 @@ type place struct {
 	at    int
 }
 
-// stand puts a command at the end of the line.
-func (l *line) stand(cmd redis.Cmder) place {
+// stand puts a command at the end of the line. Its caller may leave before the reply is there.
+func (l *line) stand(cmd redis.Cmder, mayLeave bool) place {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.waiting >= l.shared.o.Waiting {
@@ -65,8 +65,10 @@ func (l *line) stand(cmd redis.Cmder) place {
 		n++
 	}
 	b := l.queue[n-1]
-	_, queued := CopyOf(cmd)
-	b.cmds = append(b.cmds, queued)
+	if mayLeave {
+		_, cmd = CopyOf(cmd)
+	}
+	b.cmds = append(b.cmds, cmd)
 	return place{l, b, len(b.cmds) - 1}
 }
 

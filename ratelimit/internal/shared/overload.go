@@ -54,25 +54,29 @@ func Others(err error) *Overload { return &Overload{"others have had their repli
 // Watched is one call, and how late this process is meanwhile.
 type Watched struct {
 	server *lag.Server
-	began  time.Time
 	watch  *lag.Watch
+	took   time.Duration // until its End
 }
 
 // Watch begins a call to a server. End has to be called.
 func Watch(server *lag.Server) Watched {
-	return Watched{server, time.Now(), server.Begin()}
+	return Watched{server: server, watch: server.Begin()}
 }
 
 // Late is how late this process has been so far.
 func (w *Watched) Late() time.Duration { return w.watch.Late() }
 
 // Answered says whether another call has been answered meanwhile.
-func (w *Watched) Answered() bool { return w.server.AnsweredSince(w.began) }
+func (w *Watched) Answered() bool { return w.server.AnsweredSince(w.watch.Began()) }
+
+// Took is how long the call took, until its End.
+func (w *Watched) Took() time.Duration { return w.took }
 
 // End ends the call. It returns err, or an Overload if that says that the time of the call was over, and this process is to blame.
 func (w *Watched) End(err error) error {
-	late, took := w.watch.End(), time.Since(w.began)
-	if !TimedOut(err) || errors.As(err, new(*Overload)) || !w.server.IsBusy(w.began, late, took) {
+	late := w.watch.End()
+	w.took = time.Since(w.watch.Began())
+	if !TimedOut(err) || errors.As(err, new(*Overload)) || !w.server.IsBusy(w.watch.Began(), late, w.took) {
 		return err
 	}
 	return busy(late, err)
@@ -80,6 +84,9 @@ func (w *Watched) End(err error) error {
 
 // TimedOut says whether err is that of a call whose time was over: by its context, or by a timeout of the client.
 func TimedOut(err error) bool {
+	if err == nil { // which allocates nothing
+		return false
+	}
 	var network net.Error // deadlines of contexts are such, too
 	return errors.As(err, &network) && network.Timeout()
 }

@@ -82,9 +82,8 @@ func (s *Client) Process(ctx context.Context, cmd redis.Cmder) error {
 		s.leaving.After(s.client, err)
 		return err
 	}
-	p := s.Pipeline()
-	_ = p.Process(ctx, cmd)
-	_ = p.Exec(ctx)
+	var one [1]place
+	_ = s.exec(ctx, []redis.Cmder{cmd}, one[:])
 	return cmd.Err()
 }
 
@@ -107,6 +106,11 @@ func (p *Pipeline) Process(_ context.Context, cmd redis.Cmder) error {
 func (p *Pipeline) Exec(ctx context.Context) (first error) {
 	queued := p.queued
 	p.queued = nil
+	return p.shared.exec(ctx, queued, make([]place, len(queued)))
+}
+
+// exec is Exec of some commands, with room for the place of each.
+func (s *Client) exec(ctx context.Context, queued []redis.Cmder, places []place) (first error) {
 	if err := Begins(ctx); err != nil {
 		for _, cmd := range queued {
 			cmd.SetErr(err)
@@ -119,9 +123,9 @@ func (p *Pipeline) Exec(ctx context.Context) (first error) {
 		defer watch.End()
 	}
 	began := time.Now()
-	places := make([]place, len(queued))
+	mayLeave := ctx.Done() != nil
 	for i, cmd := range queued {
-		places[i] = p.shared.lineOf(cmd).stand(cmd)
+		places[i] = s.lineOf(cmd).stand(cmd, mayLeave)
 	}
 	for _, place := range places {
 		place.line.leave(place.batch)
