@@ -20,7 +20,7 @@ const most = 10_000
 // flight are the calls that are under way.
 type flight struct {
 	calls  atomic.Int64
-	left   atomic.Int64 // when the server was last left, in Unix ns
+	left   atomic.Int64 // when the server was last left, by lag.Ns
 	server lag.Server
 }
 
@@ -35,7 +35,7 @@ const leavePause = 100 * time.Millisecond
 
 // leave has the server close the connection, which rueidis has no call for. The next one goes to where the address leads then.
 func (f *flight) leave(ctx context.Context, client rueidis.Client) {
-	before, now := f.left.Load(), time.Now().UnixNano()
+	before, now := f.left.Load(), lag.Ns(time.Now())
 	if now-before < int64(leavePause) || !f.left.CompareAndSwap(before, now) {
 		return
 	}

@@ -8,9 +8,15 @@ import (
 // Server is what a busy process knows of a server: since when calls have had no answer. The zero Server has been asked nothing.
 type Server struct {
 	silence  atomic.Pointer[Watch] // of the first call that was sent since the last answer; nil if there is none
-	answered atomic.Int64          // when the last answer came, in Unix ns
-	blamed   atomic.Int64          // when this process was last to blame for a call, in Unix ns
+	answered atomic.Int64          // when the last answer came, by Ns
+	blamed   atomic.Int64          // when this process was last to blame for a call, by Ns
 }
+
+// epoch is so long ago that an instant that was never noted, 0, is long ago at the start of a process, too.
+var epoch = time.Now().Add(-100 * 365 * 24 * time.Hour)
+
+// Ns returns an instant as a number, for an atomic. It is that of the monotonic clock: a step of the wall clock moves nothing.
+func Ns(at time.Time) int64 { return int64(at.Sub(epoch)) }
 
 // livesFor is how long a server that does not answer is taken for one that lives. Time that this process was late does not count.
 const livesFor = time.Second
@@ -25,7 +31,7 @@ func (s *Server) Begin() *Watch {
 
 // Answer notes an answer of the server, whatever it says.
 func (s *Server) Answer() {
-	s.answered.Store(time.Now().UnixNano())
+	s.answered.Store(Ns(time.Now()))
 	if s.silence.Load() == nil {
 		return
 	}
@@ -47,25 +53,25 @@ func (s *Server) Answer() {
 func (s *Server) IsBusy(began time.Time, late, took time.Duration) bool {
 	now := time.Now()
 	blamed := s.blamed.Load()
-	if took < first && now.UnixNano()-blamed < int64(livesFor) {
+	if took < first && Ns(now)-blamed < int64(livesFor) {
 		return true
 	}
 	if s.wasBusy(began, late, took) || (took < first && s.toldNothing(began, now)) {
-		s.blamed.Store(now.UnixNano())
+		s.blamed.Store(Ns(now))
 		return true
 	}
 	unanswered, silent, lateFor := s.silent()
 	if s.AnsweredSince(began) || !unanswered {
-		return blamed > began.UnixNano()
+		return blamed > Ns(began)
 	}
-	return silent-lateFor < livesFor && (blamed > began.UnixNano() || 2*lateFor >= silent)
+	return silent-lateFor < livesFor && (blamed > Ns(began) || 2*lateFor >= silent)
 }
 
 // toldNothing says whether a call that began then, and ended at once, tells nothing of the server: it has answered within a second, or no
 // call waited for it before.
 func (s *Server) toldNothing(began, now time.Time) bool {
 	w := s.silence.Load()
-	return now.UnixNano()-s.answered.Load() < int64(livesFor) || (w != nil && !w.began.Before(began))
+	return Ns(now)-s.answered.Load() < int64(livesFor) || (w != nil && !w.began.Before(began))
 }
 
 // wasBusy goes by what a call itself has seen.
@@ -87,4 +93,4 @@ func (s *Server) silent() (unanswered bool, silent, late time.Duration) {
 }
 
 // AnsweredSince says whether another call has been answered since then.
-func (s *Server) AnsweredSince(began time.Time) bool { return s.answered.Load() > began.UnixNano() }
+func (s *Server) AnsweredSince(began time.Time) bool { return s.answered.Load() > Ns(began) }

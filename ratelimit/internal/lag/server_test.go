@@ -4,8 +4,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // A server that nobody has asked for long is not silent. One that leaves calls without an answer is dead after a while, however busy the
@@ -134,4 +136,23 @@ func TestACallThatMeetsTheEndOfAConnectionTellsNothingOfTheServer(t *testing.T) 
 		assert.False(t, s.IsBusy(time.Now(), 0, 1), "not any more, and another call waits")
 		s.Answer()
 	})
+}
+
+// A step of the wall clock makes no old answer a new one, and no new answer an old one.
+func TestAStepOfTheClockMovesNoAnswer(t *testing.T) {
+	stepped := func(at time.Time, s int64) time.Time { // the wall clock alone, as time.Now reads it after a step
+		wall := (*uint64)(unsafe.Pointer(&at))
+		require.NotZero(t, *wall>>63, "it has a monotonic reading")
+		*wall += uint64(s) << 30
+		return at
+	}
+	for _, s := range []int64{-3600, 3600} {
+		var server Server
+		before := stepped(time.Now(), s)
+		time.Sleep(time.Millisecond)
+		server.Answer()
+		time.Sleep(time.Millisecond)
+		assert.True(t, server.AnsweredSince(before), "a step of %d s", s)
+		assert.False(t, server.AnsweredSince(stepped(time.Now(), s)), "a step of %d s", s)
+	}
 }

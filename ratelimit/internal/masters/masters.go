@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"redis-throttle/ratelimit/internal/lag"
 )
 
 // Masters are the masters of a cluster, as its client knows them.
@@ -14,7 +16,7 @@ type Masters struct {
 	client *redis.ClusterClient
 	known  atomic.Bool // from then on the client answers from memory, and asks the cluster in the background
 	asking atomic.Bool
-	asked  atomic.Int64 // when the last answer came, in Unix ns
+	asked  atomic.Int64 // when the last answer came, by lag.Ns
 }
 
 // Of returns the masters that client knows.
@@ -27,7 +29,7 @@ const pause = 100 * time.Millisecond
 // go-redis asks each time for as long as dialling takes, and not only for as long as the caller's context lasts.
 func (m *Masters) Addr(key string) string {
 	if !m.known.Load() {
-		if time.Now().UnixNano()-m.asked.Load() > int64(pause) && m.asking.CompareAndSwap(false, true) {
+		if lag.Ns(time.Now())-m.asked.Load() > int64(pause) && m.asking.CompareAndSwap(false, true) {
 			go m.ask(key)
 		}
 		return ""
@@ -43,5 +45,5 @@ func (m *Masters) ask(key string) {
 	defer m.asking.Store(false)
 	_, err := m.client.MasterForKey(context.Background(), key)
 	m.known.Store(err == nil)
-	m.asked.Store(time.Now().UnixNano())
+	m.asked.Store(lag.Ns(time.Now()))
 }

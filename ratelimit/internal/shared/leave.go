@@ -6,13 +6,15 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"redis-throttle/ratelimit/internal/lag"
 )
 
 // leavePause is between two connections that are left: the answers of many calls may ask for it.
 const leavePause = 20 * time.Millisecond
 
 // Leaving has a client leave a server that has no data for now: another one may have its address.
-type Leaving struct{ last atomic.Int64 } // when a connection was left, in Unix ns
+type Leaving struct{ last atomic.Int64 } // when a connection was left, by lag.Ns
 
 // After has the only server of a client close a connection over which it has answered that it loads its data, or has lost its master. It
 // returns at once. At READONLY go-redis does so itself, and clients of several servers learn where the masters are.
@@ -28,7 +30,7 @@ func (l *Leaving) After(client any, err error) {
 	if !ok {
 		return
 	}
-	before, now := l.last.Load(), time.Now().UnixNano()
+	before, now := l.last.Load(), lag.Ns(time.Now())
 	if now-before < int64(leavePause) || !l.last.CompareAndSwap(before, now) {
 		return
 	}
