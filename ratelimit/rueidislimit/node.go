@@ -13,7 +13,7 @@ import (
 // NodeOf is for package ratelimit: the server of a key, where it has no module and gets the function library.
 func (s sender) NodeOf(ctx context.Context, key string) (doors.Node, error) {
 	if s.client.Mode() != rueidis.ClientModeCluster {
-		return node{s.client, ""}, nil
+		return node{s.client, "", func(string) {}}, nil
 	}
 	slot := s.slot(key)
 	for range redirects {
@@ -22,7 +22,7 @@ func (s sender) NodeOf(ctx context.Context, key string) (doors.Node, error) {
 			return nil, err
 		}
 		if owner, ok := s.owners.Load(slot); ok && owner == at {
-			return node{client, at}, nil
+			return node{client, at, func(to string) { s.owners.CompareAndSwap(slot, at, to) }}, nil
 		}
 		// The node says where the key is, if it is not there.
 		err = client.Do(ctx, client.B().Exists().Key(key).Build()).Error()
@@ -43,12 +43,19 @@ func (s sender) NodeOf(ctx context.Context, key string) (doors.Node, error) {
 type node struct {
 	client rueidis.Client
 	addr   string
+	moved  func(to string) // the key is there now
 }
 
 func (n node) Addr() string { return n.addr }
 
 func (n node) Do(ctx context.Context, args ...any) (any, error) {
 	reply, err := n.client.Do(ctx, n.build(args)).ToAny()
+	var refused *rueidis.RedisError
+	if errors.As(err, &refused) {
+		if to, ok := refused.IsMoved(); ok {
+			n.moved(to)
+		}
+	}
 	return reply, asReply(err)
 }
 

@@ -108,7 +108,7 @@ func (d *Doors) find(ctx context.Context, node Node, key string) (found, error) 
 		return what, nil
 	case err == nil:
 		err = fmt.Errorf("cl_version answers %v", reply)
-	case !isReply(err) || d.outage(err):
+	case !isReply(err) || d.outage(err) || isElsewhere(err):
 		return found{}, err
 	}
 	return found{}, &NothingError{d.lacking(), what.refused, err}

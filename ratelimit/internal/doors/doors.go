@@ -146,6 +146,7 @@ func (d *Doors) Send(ctx context.Context, call *Command) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+tries:
 	for range mostTries {
 		now := s.now.Load()
 		if now.door > module && time.Since(now.since) > asksAfter && s.now.CompareAndSwap(now, new(standing)) {
@@ -162,7 +163,9 @@ func (d *Doors) Send(ctx context.Context, call *Command) (any, error) {
 				}
 			}
 			lacking = false
-			if err = d.ask(ctx, s, node, now, call.key()); err != nil {
+			if err = d.ask(ctx, s, node, now, call.key()); isElsewhere(err) {
+				break tries
+			} else if err != nil {
 				return nil, err
 			}
 			continue
@@ -185,8 +188,17 @@ func (d *Doors) Send(ctx context.Context, call *Command) (any, error) {
 		}
 		s.now.CompareAndSwap(now, new(standing)) // the server may have anything now
 	}
-	// Where the key is cannot be found out, such as while it moves through a cluster. A whole script follows it by itself.
-	return d.process(ctx, whole(d.asScript(call)), 3, call.Charges)
+	// Where the key is cannot be found out, such as while it moves through a cluster. A script follows it by itself.
+	reply, err := d.script(ctx, call)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		return d.process(ctx, whole(d.asScript(call)), 3, call.Charges)
+	}
+	return reply, err
+}
+
+// isElsewhere says whether a server that was asked by itself is not, or not alone, the one of the key.
+func isElsewhere(err error) bool {
+	return redis.HasErrorPrefix(err, "ASK ") || redis.HasErrorPrefix(err, "MOVED ")
 }
 
 // script sends a call as a script that the server has. Where it takes none that only reads, such a call is sent as one that may write.
