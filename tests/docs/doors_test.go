@@ -16,7 +16,7 @@ var (
 	numbered = regexp.MustCompile(`(?m)^([0-9]+)\. (.+)$`)
 	lettered = regexp.MustCompile(`(?m)^- ([A-Z])\. .{20,}$`)
 	titled   = regexp.MustCompile("`([A-Za-z_./]+)`: (\"[^`]+\")")
-	specFile = regexp.MustCompile("[( ]`([a-z]+\\.(txt|json))`[,)]")
+	specFile = regexp.MustCompile("[( ]`([a-z-]+\\.(txt|json))`[,)]")
 )
 
 // In docs/internals/doors.md each part of the specification has a row, each cell a test or a reason, and each test exists.

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -70,12 +71,16 @@ func TestHealthFollowsRedisWithoutTraffic(t *testing.T) {
 	assert.Zero(t, g.metric("throttle_gateway_decisions_total", `by="server"`), "nobody asked")
 }
 
-// While Redis is down, hangs or loads its data, the policy of the domain decides, by gRPC and by /check, and Redis does when it is back.
+// While Redis is down, hangs, is full or loads its data, the policy of the domain decides, by gRPC and by /check, and Redis does when it is back.
 func TestRedisIsDown(t *testing.T) {
 	t.Parallel()
 	var loaded func()
 	for how, fault := range map[string]struct{ begin, end func(*server.Server) }{
 		"killed": {(*server.Server).Kill, (*server.Server).Restart}, "stands still": {(*server.Server).Pause, (*server.Server).Resume},
+		"is full": {
+			func(s *server.Server) { s.MustDo("CONFIG", "SET", "maxmemory", "1") },
+			func(s *server.Server) { s.MustDo("CONFIG", "SET", "maxmemory", "0") },
+		},
 		"loads": {func(s *server.Server) { loaded = s.LoadForMinutes(t) }, func(*server.Server) { loaded() }},
 	} {
 		t.Run(how, func(t *testing.T) {
@@ -212,4 +217,49 @@ func TestAnOutageEndsWhenAReplicaTakesOver(t *testing.T) {
 	for i := range 40 {
 		assert.Regexp(t, "^OK", g.asks(ask("shop", 0, "user=new"+strconv.Itoa(i))))
 	}
+}
+
+// A server that is no master any more is left: the next connection goes to where the address leads now.
+func TestADemotedRedisBehindAnAddressIsLeft(t *testing.T) {
+	t.Parallel()
+	old, next := server.Start(t), server.Start(t)
+	link := topology.LinkTo(t, old)
+	g := start(t, fmt.Sprint("127.0.0.1:", link.Port), basic, "REDIS_TIMEOUT=1s")
+	require.Equal(t, "OK 9", g.asks(ask("shop", 0, "user=1")))
+	link.LeadTo(next)
+	old.MustDo("REPLICAOF", "127.0.0.1", "1")
+	assert.Contains(t, g.asks(ask("shop", 0, "user=2")), "code = Unavailable")
+	await(t, "the next one decides", func() bool { return strings.HasPrefix(g.asks(ask("shop", 0, "user=2")), "OK") })
+	assert.Positive(t, calls(next))
+}
+
+// While a slot moves to a master that has neither module nor library, no request fails.
+func TestASlotMovesToAMasterWithoutTheLibrary(t *testing.T) {
+	t.Parallel()
+	server.NeedsServer(t, "functions")
+	c := topology.StartCluster(t, server.WithoutModule())
+	g := start(t, c.Nodes[0].Addr(), basic, "REDIS_TYPE=CLUSTER", "REDIS_TIMEOUT=2s")
+	require.Equal(t, "OK 9", g.asks(ask("shop", 0, "user=1")))
+	var from *server.Server
+	var key string
+	for _, master := range c.Masters() {
+		if keys := master.MustDo("KEYS", "*").Elems; len(keys) > 0 {
+			from, key = master, keys[0].Text
+		}
+	}
+	require.NotNil(t, from)
+	to := c.Masters()[0]
+	if to == from {
+		to = c.Masters()[1]
+	}
+	from.MustDo("DEL", key) // a key that the old master has not is asked for at the new one
+	to.Do("FUNCTION", "FLUSH")
+	c.BeginMove(c.Slot(key), from, to)
+	for left := 9; left >= 0; left-- {
+		require.Equal(t, fmt.Sprint("OK ", left), g.asks(ask("shop", 0, "user=1")))
+		if left == 5 {
+			c.EndMove(c.Slot(key), from, to)
+		}
+	}
+	assert.EqualValues(t, 1, to.MustDo("EXISTS", key).Int)
 }

@@ -18,14 +18,14 @@ type Link struct {
 	Port int
 
 	listener net.Listener
-	target   string
 	// gate is held for reading by a byte in passage and for writing by Hold.
 	gate sync.RWMutex
 	held bool
 
-	mu    sync.Mutex
-	ended bool
-	conns []net.Conn
+	mu     sync.Mutex
+	target string // of new connections
+	ended  bool
+	conns  []net.Conn
 }
 
 // LinkTo makes a link to a server. It ends with the test.
@@ -58,13 +58,26 @@ func (l *Link) Release() {
 	l.gate.Unlock()
 }
 
+// LeadTo has new connections lead to another server. Those that are open stay where they are.
+func (l *Link) LeadTo(s *server.Server) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.target = s.Addr()
+}
+
+func (l *Link) leadsTo() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.target
+}
+
 func (l *Link) accept() {
 	for {
 		near, err := l.listener.Accept()
 		if err != nil {
 			return // the link has ended
 		}
-		far, err := net.Dial("tcp", l.target)
+		far, err := net.Dial("tcp", l.leadsTo())
 		if err != nil {
 			_ = near.Close()
 			continue

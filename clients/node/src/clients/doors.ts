@@ -162,7 +162,7 @@ export class Doors {
 
   #standing(node: string): Door | undefined {
     const door = this.#doors.get(node)
-    if (!door || door.kind === 'module' || Date.now() <= door.untilMs) return door
+    if (!door || door.kind === 'module' || performance.now() <= door.untilMs) return door
     this.#doors.delete(node)
     return undefined
   }
@@ -258,8 +258,8 @@ export class Doors {
   }
 }
 
-const newLibrary = (): Door => ({ kind: 'library', untilMs: Date.now() + longMs })
-const newScript = (ms: number): Script => ({ kind: 'script', untilMs: Date.now() + ms, sent: 0, sending: undefined, plain: false })
+const newLibrary = (): Door => ({ kind: 'library', untilMs: performance.now() + longMs })
+const newScript = (ms: number): Script => ({ kind: 'script', untilMs: performance.now() + ms, sent: 0, sending: undefined, plain: false })
 
 /** Returns the names of the functions in a reply of FUNCTION LIST, which is of lists, of maps or of objects. */
 function functionsIn(reply: unknown): string[] {
