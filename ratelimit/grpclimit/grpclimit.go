@@ -47,6 +47,9 @@ type Options struct {
 	// a stream is opened, and one of those that the client sends when Messages is set.
 	Cost func(ctx context.Context, method string, message any) int64
 
+	// Skip says which calls are not limited, such as those of networks of your own: By(keyby.From(...)). Nil is none.
+	Skip func(ctx context.Context, method string) bool
+
 	// HealthChecks limits the health checks of balancers and probes, too: calls of grpc.health.v1.Health, which otherwise
 	// are limited only by Methods that name them. A server that refused them would be taken for a dead one.
 	HealthChecks bool
@@ -281,6 +284,9 @@ func (g *gate) of(ctx context.Context, method string) (rule, error) {
 // pass is nil for what is let through, and a status for what is not. sent are the fields of interceptors of this call so far. setHeader may
 // be nil.
 func (g *gate) pass(ctx context.Context, method string, message any, sent http.Header, setHeader func(map[string][]string) error) error {
+	if g.Skip != nil && g.Skip(ctx, method) {
+		return nil
+	}
 	r, err := g.of(ctx, method)
 	if err != nil {
 		return g.failed(ctx, method, err)

@@ -19,6 +19,9 @@ type ConcurrencyOptions struct {
 	Slots int64
 	Key   func(r *http.Request) string
 
+	// Skip says which requests need no slot, such as those of networks of your own: keyby.From. Nil is none.
+	Skip func(r *http.Request) bool
+
 	// TTL is how long a lease lasts without a renewal: the slots of a process that has died are free after it. 30 s when 0. See leases.Options.
 	TTL time.Duration
 	// MaxWait is how long a request waits for a slot: 0 is not at all, ratelimit.Forever as long as it takes.
@@ -67,6 +70,10 @@ type concurrency struct {
 }
 
 func (c *concurrency) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	if c.Skip != nil && c.Skip(r) {
+		next.ServeHTTP(w, r)
+		return
+	}
 	key := c.Key(r)
 	if key == "" {
 		next.ServeHTTP(w, r)

@@ -41,6 +41,9 @@ type Options struct {
 	// Cost is how many units a request takes, 0 being none; nil is 1 for each.
 	Cost func(r *http.Request) int64
 
+	// Skip says which requests are not limited, such as those of networks of your own: keyby.From. Nil is none.
+	Skip func(r *http.Request) bool
+
 	// Ban bans the keys of a request that is limited for so long: until then every call on them is limited. 0 bans nobody. BanAfter
 	// is of which denial the ban begins, such as "10/1h": with the tenth within an hour of the first. Without it, the first one bans.
 	// Whatever a client can put into a key, it can have banned: a ban on an account alone shuts its owner out.
@@ -122,7 +125,7 @@ type handler struct {
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m := h.m
-	if !m.Preflights && isPreflight(r) {
+	if (!m.Preflights && isPreflight(r)) || (m.Skip != nil && m.Skip(r)) {
 		h.next.ServeHTTP(w, r)
 		return
 	}

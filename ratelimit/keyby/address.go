@@ -62,38 +62,95 @@ func Client(trusted ...netip.Prefix) Func { return Network{}.Client(trusted...) 
 
 // Client is the function Client, with IPv6 addresses of this Network.
 func (n Network) Client(trusted ...netip.Prefix) Func {
-	proxies := make([]netip.Prefix, len(trusted))
-	for i, p := range trusted {
-		if !p.IsValid() {
-			panic("keyby: Client needs networks, such as netip.MustParsePrefix(\"10.1.0.0/24\")")
-		}
-		if p.Addr().Is4In6() && p.Bits() >= 96 {
-			p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
-		}
-		proxies[i] = p
-	}
+	proxies := trustedBy("Client", trusted)
 	return func(r *http.Request) string {
 		if atUnixSocket(r.RemoteAddr) {
-			return n.of(behind(proxies, netip.Addr{}, r.Header["X-Forwarded-For"]))
+			client, _ := behind(proxies, netip.Addr{}, r.Header["X-Forwarded-For"])
+			return n.of(client)
 		}
 		peer, err := netip.ParseAddrPort(r.RemoteAddr)
 		if err != nil {
 			return n.RemoteHost(r)
 		}
-		return n.of(behind(proxies, plain(peer.Addr()), r.Header["X-Forwarded-For"]))
+		client, _ := behind(proxies, plain(peer.Addr()), r.Header["X-Forwarded-For"])
+		return n.of(client)
 	}
+}
+
+// From says which requests come from networks, for the Skip of httplimit.Options and others. An address alone is one, too:
+//
+//	Skip: keyby.From([]string{"10.0.0.0/8", "2001:db8::/32", "127.0.0.1"}, proxies...),
+//
+// Whose a request is, Client says, with the same proxies. A request is none of them where that is not certain: if its client passes on an
+// X-Forwarded-For of others, as a proxy does that is not among the trusted, if an entry is no address, if there is no address, and if a
+// handler before has replaced RemoteAddr. It panics for what is no network; 10.1.2.3/8 is written 10.0.0.0/8.
+func From(networks []string, trusted ...netip.Prefix) func(r *http.Request) bool {
+	proxies := trustedBy("From", trusted)
+	inside := make([]netip.Prefix, len(networks))
+	for i, text := range networks {
+		inside[i] = networkOf(text)
+	}
+	return func(r *http.Request) bool {
+		var peer netip.Addr
+		if !atUnixSocket(r.RemoteAddr) {
+			at, err := netip.ParseAddrPort(r.RemoteAddr)
+			if err != nil {
+				return false
+			}
+			peer = plain(at.Addr())
+		}
+		client, alone := behind(proxies, peer, r.Header["X-Forwarded-For"])
+		return alone && client.IsValid() && within(inside, client)
+	}
+}
+
+// networkOf panics for what is neither an address nor a network that is written by its first address.
+func networkOf(text string) netip.Prefix {
+	network, err := netip.ParsePrefix(text)
+	if addr, ofAddr := netip.ParseAddr(text); ofAddr == nil && addr.Zone() == "" {
+		network, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+	}
+	switch {
+	case err != nil:
+		panic(fmt.Sprintf("keyby: From: %q is neither an address nor a network, such as 10.0.0.0/8", text))
+	case network.Masked() != network:
+		panic(fmt.Sprintf("keyby: From: %q is no network: write %s, or the address %s", text, network.Masked(), network.Addr()))
+	}
+	return unmap(network)
+}
+
+// trustedBy panics for networks that are none.
+func trustedBy(function string, trusted []netip.Prefix) []netip.Prefix {
+	proxies := make([]netip.Prefix, len(trusted))
+	for i, p := range trusted {
+		if !p.IsValid() {
+			panic("keyby: " + function + " needs networks of proxies, such as netip.MustParsePrefix(\"10.1.0.0/24\")")
+		}
+		proxies[i] = unmap(p)
+	}
+	return proxies
+}
+
+// unmap is the network of IPv4 where one is written as IPv6.
+func unmap(p netip.Prefix) netip.Prefix {
+	if p.Addr().Is4In6() && p.Bits() >= 96 {
+		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
+	}
+	return p
 }
 
 // atUnixSocket says whether a peer came over a Unix socket: net/http calls it by the path that it is bound to, most often none.
 func atUnixSocket(peer string) bool { return peer == "" || peer[0] == '@' || peer[0] == '/' }
 
-// behind walks from peer to the client. The zero Addr is a peer at a Unix socket. Several fields of a name are one list.
-func behind(proxies []netip.Prefix, peer netip.Addr, fields []string) netip.Addr {
+// behind walks from peer to the client. The zero Addr is a peer at a Unix socket. Several fields of a name are one list. The client is alone
+// if it speaks for itself: nothing is left to read but perhaps its own address, which a server before this one has read.
+func behind(proxies []netip.Prefix, peer netip.Addr, fields []string) (client netip.Addr, alone bool) {
 	at := peer
 	for i := len(fields) - 1; i >= 0; i-- {
 		for rest, more := fields[i], true; more; {
-			if !within(proxies, at) {
-				return at
+			if at.IsValid() && !within(proxies, at) {
+				said, ok := parseEntry(rest)
+				return at, ok && i == 0 && said == at
 			}
 			entry := rest
 			if comma := strings.LastIndexByte(rest, ','); comma >= 0 {
@@ -103,12 +160,12 @@ func behind(proxies []netip.Prefix, peer netip.Addr, fields []string) netip.Addr
 			}
 			addr, ok := parseEntry(entry)
 			if !ok {
-				return at
+				return at, false
 			}
 			at = addr
 		}
 	}
-	return at
+	return at, true
 }
 
 // parseEntry reads an address with or without a port: 203.0.113.7, 203.0.113.7:80, 2001:db8::1, [2001:db8::1],
@@ -132,9 +189,6 @@ func parseEntry(entry string) (netip.Addr, bool) {
 }
 
 func within(networks []netip.Prefix, addr netip.Addr) bool {
-	if !addr.IsValid() {
-		return true
-	}
 	for _, n := range networks {
 		if n.Contains(addr) {
 			return true

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"testing"
 	"testing/synctest"
@@ -348,6 +349,37 @@ func TestAddressesOfCallers(t *testing.T) {
 }
 
 // The second call that is limited bans the key for half a day, longer than its limit would say. While it is banned no limit decides.
+func TestCallsFromNetworksAreNotLimited(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		rule      string
+		skip      func(*http.Request) bool
+		forwarded string
+		calls     int
+	}{
+		{"in a network", keyby.From([]string{"127.0.0.0/8"}), "", 3},
+		{"in another one", keyby.From([]string{"10.0.0.0/8"}), "", 1},
+		{"behind a proxy", keyby.From([]string{"10.0.0.0/8"}, netip.MustParsePrefix("127.0.0.0/8")), "10.2.3.4", 3},
+		{"a stranger behind a proxy", keyby.From([]string{"10.0.0.0/8"}, netip.MustParsePrefix("127.0.0.0/8")), "10.2.3.4, 203.0.113.7", 1},
+		{"behind a proxy that nobody has named", keyby.From([]string{"127.0.0.0/8"}), "203.0.113.7", 1},
+	} {
+		client := behind(t, ratelimittest.New(t), grpclimit.Options{
+			Limits: ratelimit.Limits{ratelimit.Rate(1, day)}, Skip: grpclimit.By(c.skip),
+		})
+		ctx := t.Context()
+		if c.forwarded != "" {
+			ctx = metadata.AppendToOutgoingContext(ctx, "x-forwarded-for", c.forwarded)
+		}
+		served := 0
+		for range 3 {
+			if _, err := client.UnaryCall(ctx, &pb.SimpleRequest{}); err == nil {
+				served++
+			}
+		}
+		assert.Equal(t, c.calls, served, c.rule)
+	}
+}
+
 func TestABanBeginsAfterSoManyDenials(t *testing.T) {
 	t.Parallel()
 	client := behind(t, ratelimittest.New(t), grpclimit.Options{Limits: ratelimit.Limits{ratelimit.Rate(1, time.Hour)}, Ban: 12 * time.Hour, BanAfter: "2/1h"})
