@@ -136,7 +136,7 @@ for (const [name, serve] of Object.entries(frameworks)) {
           assert.equal((await asked).status, status)
         })
       }
-      for (const options of [{ slots: 0, skip: () => true }, { slots: 0, key: () => undefined }]) {
+      for (const options of [{ slots: 0, skip: () => true }, { slots: 0, skip: ['127.0.0.0/8'] }, { slots: 0, key: () => undefined }]) {
         await within(options, async (get, gate, limiter) => {
           const asked = get()
           await until(() => gate.size === 1, 'it is served')
@@ -155,6 +155,7 @@ test('options are checked', () => {
   for (const [options, error] of [
     [{ slots: -1 }, /slots must be an integer from 0/], [{ slots: 1, timeout: '0' }, /timeout must not be 0/], [{ slots: 1, ttl: 5 }, /ttl: 5 needs a unit/],
     [{ slots: 1, outage: 'open' }, /outage must be allow, deny or raise/], [{ slots: 1, limits: [] }, /concurrency: there is no option limits/], [{ slots: 1, key: 'k' }, /key must be a function/],
+    [{ slots: 1, skip: ['10.1.2.3/8'] }, /skip: '10.1.2.3\/8' is neither/], [{ slots: 1, skip: 'x' }, /skip must be a function, or a list/],
     [{ slots: 1, key: () => 'k', name: 'x' }, /name: it is a part of the default key/],
   ] as const) assert.throws(() => forExpress({ limiter, ...options } as unknown as Parameters<typeof forExpress>[0]), error)
 })

@@ -183,6 +183,24 @@ for (const [name, open] of Object.entries(frameworks)) {
       })
     })
 
+    test('requests of networks are skipped, by the peer and trusted, whatever the framework believes', async () => {
+      const limits = rate(0, '1h')
+      const statuses = async (options: Partial<Options>, ...forwarded: (string | undefined)[]) => {
+        const all: (number | undefined)[] = []
+        for (const trust of [false, true]) {
+          await at(await open({ limiter, limits, key: () => 'k', ...options } as Options, trust), local, async (get) => {
+            for (const one of forwarded) all.push((await get(one)).statusCode)
+          })
+        }
+        return all
+      }
+      assert.deepEqual(await statuses({ skip: ['127.0.0.0/8'] }, undefined, '10.2.3.4', '10.2.3.4, 127.0.0.1'), [200, 429, 429, 200, 429, 429])
+      if (name !== 'Express') /* node:http has said it */ assert.match(warnings.join(), /skip has networks.*name the proxies by trusted/)
+      const behind = { skip: ['10.0.0.0/8', '2001:db8::/32'], trusted: ['127.0.0.1'] }
+      assert.deepEqual(await statuses(behind, undefined, '10.2.3.4', '10.2.3.4, 203.0.113.7', '2001:DB8::1'), [429, 200, 429, 200, 429, 200, 429, 200])
+      assert.deepEqual(await statuses({ ...behind, trusted: ['127.0.0.1'], skip: [] }, '10.2.3.4'), [429, 429])
+    })
+
     test('some requests are skipped, and the key of one that is denied is banned', async () => {
       const limits = rate(1, '1h')
       await at(await open({ limiter, limits, key: () => 'k', skip: () => true }), local, async (get) => {

@@ -8,7 +8,7 @@ import path from 'node:path'
 import { describe, test } from 'node:test'
 import {
   clientAddress, type Denied, LeaseLostError, Limit, LimitedError, type LimitFields, type Limiter, makeResult, MistakeError, OutageError, OverloadError, type Result,
-  type ThrottleError,
+  rate, type ThrottleError,
 } from '@redis-throttle/client'
 import { rateLimit } from '@redis-throttle/client/express'
 import { root } from './servers.mjs'
@@ -63,6 +63,60 @@ describe('the key of an address', () => {
     assert.throws(() => clientAddress('::1', { trust: [] } as never), /there is no option trust/)
   })
 })
+
+const networks = read<{
+  networks: string[]
+  trusted: string[]
+  refused: string[]
+  requests: { rule: string; networks?: string[]; trusted?: string[]; peer: string; forwarded?: string[]; skipped: boolean }[]
+}>('networks.json')
+
+describe('the networks of skip', () => {
+  const denying = { decide: () => Promise.resolve(makeResult({ limited: true })) }
+  const everybody = { limiter: denying, limits: rate(1, '1h'), key: () => 'k' }
+
+  for (const { rule, networks: skip = networks.networks, trusted = networks.trusted, peer, forwarded, skipped } of networks.requests) {
+    test(rule, async () => {
+      for (const value of [forwarded, forwarded?.join(', ')]) {
+        const headers = { forwarded: 'for=10.2.3.4', 'x-real-ip': '10.2.3.4', ...(value !== undefined && { 'x-forwarded-for': value }) }
+        const request = { socket: { remoteAddress: peer }, headers, ip: '10.2.3.4' } // which a client may have written
+        assert.equal(await isServed(rateLimit({ ...everybody, skip, trusted }), request), skipped, 'rateLimit')
+      }
+    })
+  }
+
+  test('what is no network is refused, here and of trusted', () => {
+    for (const entry of networks.refused) {
+      for (const option of ['skip', 'trusted']) {
+        const options = { ...everybody, key: undefined, [option]: ['127.0.0.1', entry] }
+        assert.throws(() => rateLimit(options as never), (error: Error) => error.message.startsWith(`${option}: '${entry}' is neither an address nor a network`), entry)
+      }
+    }
+    assert.throws(() => rateLimit({ ...everybody, skip: ['10.1.2.3/8'] }), /write 10\.0\.0\.0\/8, or the address 10\.1\.2\.3$/)
+    assert.throws(() => rateLimit({ ...everybody, skip: ['2001:db8::1/32'] }), /write 2001:db8::\/32, or the address 2001:db8::1$/)
+    assert.throws(() => rateLimit({ ...everybody, skip: '10.0.0.0/8' as never }), /skip must be a function, or a list of addresses and networks, such as \['10.0.0.0\/8'\], not '10.0.0.0\/8'/)
+    assert.throws(() => rateLimit({ ...everybody, skip: [10] as never }), /skip: '10' is neither/)
+    assert.throws(() => rateLimit({ ...everybody, key: undefined, trusted: '10.0.0.0/8' } as never), /trusted must be a list/)
+    assert.throws(() => rateLimit({ ...everybody, trusted: ['10.1.0.1'] }), /trusted: it is a part of the default key/)
+    assert.throws(() => rateLimit({ ...everybody, trusted: ['10.1.0.1'], skip: () => true }), /trusted: it is a part of the default key/)
+  })
+
+  test('a peer that has closed its connection is limited', async () => {
+    const gone = { socket: { remoteAddress: undefined, server: { address: () => ({ port: 80 }) } }, headers: { 'x-forwarded-for': '10.2.3.4' } }
+    assert.equal(await isServed(rateLimit({ ...everybody, skip: ['0.0.0.0/0', '::/0'], trusted: [] }), gone), false)
+  })
+})
+
+/** Whether a middleware passes a request on. */
+async function isServed(middleware: ReturnType<typeof rateLimit>, request: object): Promise<boolean> {
+  let passed = false
+  const response = { getHeader: () => undefined, setHeader: () => undefined, end: () => undefined, statusCode: 200 }
+  await middleware(request as http.IncomingMessage, response as unknown as http.ServerResponse, (error) => {
+    if (error !== undefined) throw error instanceof Error ? error : new Error('no error')
+    passed = true
+  })
+  return passed
+}
 
 interface Row {
   rule: string

@@ -54,7 +54,7 @@ export function address({ ipv6 = 64, trusted, ...others }: AddressOptions): (fro
   const [other] = Object.keys(others)
   if (other !== undefined) throw new TypeError(`clientAddress: there is no option ${other}; it takes ipv6 and trusted`)
   if (!Number.isInteger(ipv6) || ipv6 < 1 || ipv6 > 128) throw new RangeError(`ipv6 must be a prefix length from 1 to 128, not ${String(ipv6)}`)
-  const proxies = trusted && networks(trusted)
+  const proxies = trusted && networks('trusted', trusted)
   return (from) => {
     if (typeof from !== 'object') return keyOf(plain(from ?? ''), ipv6)
     const { ip, peer, forwarded, local, fetched } = originOf(from)
@@ -62,7 +62,19 @@ export function address({ ipv6 = 64, trusted, ...others }: AddressOptions): (fro
     // What the framework took from a header may be no address, and then its author must not choose the key.
     const told = proxies ? undefined : entry(ip ?? '')
     // A peer that has closed its connection has no address either, but nobody believes what it says.
-    return keyOf(told ?? behind(proxies, plain(peer ?? ''), peer === undefined && !local ? [] : forwarded), ipv6)
+    return keyOf(told ?? behind(proxies, plain(peer ?? ''), peer === undefined && !local ? [] : forwarded).client, ipv6)
+  }
+}
+
+/** Returns whether a request is of a client in a network, and whether that is certain. The framework's own notion does not count: clients may have written it. */
+export function within(inside: readonly string[], trusted: readonly string[] = []): (request: object) => { inside: boolean; certain: boolean } {
+  const list = networks('skip', inside)
+  const proxies = networks('trusted', trusted)
+  return (request) => {
+    const { peer, forwarded, local } = originOf(request)
+    const { client, alone } = behind(proxies, plain(peer ?? ''), peer === undefined && !local ? [] : forwarded)
+    const certain = alone && client !== undefined
+    return { inside: certain && list.has(client), certain }
   }
 }
 
@@ -77,7 +89,7 @@ export function originOf(request: object): Origin {
     return { ip: undefined, peer: undefined, forwarded: value === null ? [] : [value], local: true, fetched: true }
   }
   const incoming = [hono, raw, request, req].find((part): part is Incoming => (part as Incoming | undefined)?.socket !== undefined)
-  if (!incoming?.socket && typeof ip !== 'string') throw new TypeError('key: this request does not tell the address of its peer; give a function that returns a key')
+  if (!incoming?.socket && typeof ip !== 'string') throw new TypeError('this request does not tell the address of its peer; give a function that returns a key, and no networks as skip')
   const { socket, headers } = incoming ?? {}
   const values = headers?.['x-forwarded-for']
   return {
@@ -88,30 +100,50 @@ export function originOf(request: object): Origin {
   }
 }
 
-/** Walks from the peer to the client: the first address from the right that is not trusted. Without a peer a local proxy has sent the request. */
-function behind(proxies: BlockList | undefined, peer: string | undefined, forwarded: readonly string[]): string | undefined {
+/**
+ * Walks from the peer to the client: the first address from the right that is not trusted. Without a peer a local proxy has sent the request. The
+ * client is alone if it speaks for itself: nothing is left to read but perhaps its own address, which a server before this one has read.
+ */
+function behind(proxies: Networks | undefined, peer: string | undefined, forwarded: readonly string[]): { client: string | undefined; alone: boolean } {
+  const left = forwarded.flatMap((field) => field.split(','))
   let at = peer
-  for (const value of forwarded.flatMap((field) => field.split(',')).reverse()) {
-    if (at !== undefined && !proxies?.check(at, family(at))) return at
+  for (let value = left.pop(); value !== undefined; value = left.pop()) {
     const next = entry(value)
-    if (next === undefined) return at // what is no address ends the search
+    if (at !== undefined && !proxies?.has(at)) return { client: at, alone: left.length === 0 && next === at }
+    if (next === undefined) return { client: at, alone: false } // what is no address ends the search
     at = next
   }
-  return at
+  return { client: at, alone: true }
 }
 
-function networks(trusted: readonly string[]): BlockList {
-  const list = new BlockList()
-  for (const network of trusted) {
-    const [text = '', bits, more] = network.split('/')
-    const at = plain(text)
-    const whole = isIPv4(text) ? 32 : 128
-    const length = bits === undefined ? whole : /^\d{1,3}$/.test(bits) ? Number(bits) : NaN
-    const mapped = whole === 128 && at !== undefined && isIPv4(at) ? 96 : 0
-    if (at === undefined || more !== undefined || !(length <= whole) || length < mapped) {
-      throw new TypeError(`trusted: '${network}' is neither an address nor a network, such as 10.1.0.0/24`)
+/** Addresses and networks. */
+class Networks {
+  readonly #lists = { ipv4: new BlockList(), ipv6: new BlockList() } // one list would take ::/0 for all of IPv4, too
+
+  add(first: string, length: number): void {
+    this.#lists[family(first)].addSubnet(first, length, family(first))
+  }
+
+  has(at: string): boolean {
+    return this.#lists[family(at)].check(at, family(at))
+  }
+}
+
+function networks(option: string, texts: readonly string[]): Networks {
+  if (!Array.isArray(texts)) throw new TypeError(`${option} must be a list of addresses and networks, such as ['10.1.0.0/24'], not ${typeof texts === 'string' ? `'${texts as string}'` : `a ${typeof texts}`}`)
+  const list = new Networks()
+  for (const text of texts as readonly unknown[]) {
+    const [address = '', bits, more] = typeof text === 'string' ? text.split('/') : []
+    const at = address.includes('%') ? undefined : plain(address)
+    const whole = at !== undefined && isIPv4(at) ? 32 : 128
+    const mapped = whole === 32 && isIPv6(address) ? 96 : 0
+    const length = bits === undefined ? whole : /^(0|[1-9]\d{0,2})$/.test(bits) ? Number(bits) - mapped : NaN
+    if (at === undefined || more !== undefined || !(length >= 0 && length <= whole)) {
+      throw new TypeError(`${option}: '${String(text)}' is neither an address nor a network, such as 10.1.0.0/24`)
     }
-    list.addSubnet(at, length - mapped, family(at))
+    const first = firstOf(at, length)
+    if (first !== at) throw new TypeError(`${option}: '${String(text)}' is neither an address nor a network: write ${first}/${length}, or the address ${at}`)
+    list.add(at, length)
   }
   return list
 }
@@ -121,7 +153,8 @@ const family = (at: string) => (isIPv4(at) ? 'ipv4' : 'ipv6')
 /** Reads an entry of X-Forwarded-For: an address, perhaps with a port, and then with brackets if it is IPv6. */
 function entry(text: string): string | undefined {
   const trimmed = text.replace(/^[ \t]+|[ \t]+$/g, '')
-  const [, v6, v4] = /^\[([^\]]*)\](?::\d+)?$|^([\d.]+):\d+$/.exec(trimmed) ?? []
+  const [, v6, port6, v4, port4] = /^\[([^\]]*)\](?::(\d+))?$|^([\d.]+):(\d+)$/.exec(trimmed) ?? []
+  if (Number(port6 ?? port4 ?? 0) > 65_535) return undefined
   if (v6 !== undefined) return isIPv6(v6) ? plain(v6) : undefined
   return plain(v4 ?? trimmed)
 }
@@ -144,13 +177,19 @@ function spelled(at: string): string {
 
 function keyOf(at: string | undefined, ipv6: number): string {
   if (at === undefined) return '@'
-  if (isIPv4(at)) return at
+  return isIPv4(at) ? at : `${firstOf(at, ipv6)}/${ipv6}`
+}
+
+/** Returns the first address of the network in which an address is. */
+function firstOf(at: string, length: number): string {
+  if (isIPv4(at)) return masked(at.split('.').map(Number), 8, length).join('.')
   const [head = '', tail] = at.split('::')
   const words = (text: string | undefined) => (text ? text.split(':') : [])
   const all = [...words(head), ...Array<string>(8 - words(head).length - words(tail).length).fill('0'), ...words(tail)]
-  const network = all.map((word, i) => {
-    const left = ipv6 - 16 * i // bits of the network in this word and those to its right
-    return (left >= 16 ? parseInt(word, 16) : left <= 0 ? 0 : parseInt(word, 16) & (0xffff << (16 - left))).toString(16)
-  })
-  return `${spelled(network.join(':'))}/${ipv6}`
+  return spelled(masked(all.map((word) => parseInt(word, 16)), 16, length).map((word) => word.toString(16)).join(':'))
+}
+
+/** Returns words of so many bits without those behind the first `length` bits of all. */
+function masked(words: readonly number[], bits: number, length: number): number[] {
+  return words.map((word, i) => word & ~(2 ** Math.min(bits, Math.max(0, bits * (i + 1) - length)) - 1))
 }

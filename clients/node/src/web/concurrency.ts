@@ -9,7 +9,7 @@ import { Limiter } from '../limiter.js'
 import { refuseOthers } from '../options.js'
 import { LimitedError } from '../result.js'
 import { isPreflight } from './cors.js'
-import { checkedKey, Clients, type Decision, type FailureOptions, Failures } from './http.js'
+import { checkedKey, Clients, type Decision, type FailureOptions, Failures, refuseUnused, type Skip, skipping } from './http.js'
 
 type Maybe<T> = T | Promise<T>
 
@@ -27,8 +27,8 @@ export interface ConcurrencyOptions<Request> extends FailureOptions<Request>, Ad
   readonly timeout?: Duration | typeof forever
   /** After which time the slots of a process that has died are free: `30s`, if it is left out. */
   readonly ttl?: Duration
-  /** Which requests need no slot: none, if it is left out. */
-  readonly skip?: (request: Request) => Maybe<boolean>
+  /** Which requests need no slot: none, if it is left out. A function, or addresses and networks, as in `RateLimitOptions`. */
+  readonly skip?: Skip<Request>
 }
 
 const known = ['limiter', 'slots', 'key', 'name', 'timeout', 'ttl', 'skip', 'outage', 'overload', 'mistake', 'retryAfter', 'onError', 'ipv6', 'trusted'] as const satisfies (keyof ConcurrencyOptions<object>)[]
@@ -44,18 +44,16 @@ export class Places<Request extends object> {
   readonly #limiter: Limiter
   readonly #failures: Failures<Request>
   readonly #clients: Clients<Request>
+  readonly #skip: ((request: Request) => Maybe<boolean>) | undefined
 
   constructor(framework: string, options: ConcurrencyOptions<Request>, trusts: (request: Request) => boolean) {
-    const { limiter, slots, key, skip, name, timeout, ttl = '30s', ipv6, trusted } = options
+    const { limiter, slots, key, skip, name, timeout, ttl = '30s', trusted } = options
     refuseOthers('concurrency', options, known)
     this.#limiter = new Limiter(asDecider(limiter))
     if (typeof slots !== 'function') integer('slots', slots, 0)
-    for (const [option, value] of Object.entries({ key, skip })) {
-      if (value !== undefined && typeof value !== 'function') throw new TypeError(`${option} must be a function, not a ${typeof value}`)
-    }
-    for (const [option, value] of Object.entries({ name, ipv6, trusted })) {
-      if (value !== undefined && key) throw new TypeError(`${option}: it is a part of the default key, and there is a key`)
-    }
+    if (key !== undefined && typeof key !== 'function') throw new TypeError(`key must be a function, not a ${typeof key}`)
+    if (key) refuseUnused(options, 'is a key')
+    this.#skip = skipping(framework, skip, trusted)
     if (name !== undefined && (typeof name !== 'string' || name === '')) throw new TypeError('name must be a string that is not empty')
     if (timeout !== undefined && timeout !== forever && nanoseconds(timeout, 'timeout') === 0n) throw new RangeError('timeout must not be 0: leave it out to wait not at all')
     if (nanoseconds(ttl, 'ttl') < 1_000_000n) throw new RangeError(`ttl: '${ttl}' is shorter than a millisecond`)
@@ -97,8 +95,8 @@ export class Places<Request extends object> {
   }
 
   async #lease(request: Request, signal: AbortSignal): Promise<Lease | undefined> {
-    const { slots, key, name = 'concurrency', timeout, ttl = '30s', skip } = this.#options
-    if (isPreflight(request) || (await skip?.(request))) return undefined
+    const { slots, key, name = 'concurrency', timeout, ttl = '30s' } = this.#options
+    if (isPreflight(request) || (await this.#skip?.(request))) return undefined
     const own: unknown = await key?.(request)
     if (key && own === undefined) return undefined
     const whose = key ? checkedKey(own) : this.#clients.key(request, name)

@@ -1,7 +1,7 @@
 // What the middlewares share: which limits a request counts for, and what its response says.
 //
 // A request that is denied gets status 429 with Retry-After and a problem document (RFC 9457).
-import { address, type AddressOptions, originOf } from './address.js'
+import { address, type AddressOptions, originOf, within } from './address.js'
 import { type Answer, answers } from './answer.js'
 import { type Call, entriesOf, type Keys, many, one } from '../call.js'
 import { MistakeError, OutageError, OverloadError, ThrottleError } from '../errors.js'
@@ -18,14 +18,20 @@ export type { Answer } from './answer.js'
 
 type Maybe<T> = T | Promise<T>
 
+/** Which requests are left alone: a function, or addresses and networks of clients. */
+export type Skip<Request> = ((request: Request) => Maybe<boolean>) | readonly string[]
+
 /** What every middleware takes. */
 interface Common<Request> extends FailureOptions<Request> {
   /** A `Limiter`, or another decider. */
   readonly limiter: Decider
   /** How many units a request takes: 1, if it is left out. */
   readonly cost?: (request: Request) => Maybe<number>
-  /** Which requests are not limited. */
-  readonly skip?: (request: Request) => Maybe<boolean>
+  /**
+   * Which requests are not limited: a function says so, or a list of addresses and networks of clients, such as `['10.0.0.0/8', '2001:db8::/32', '127.0.0.1']`.
+   * Behind a proxy a list needs `trusted`; the framework's own setting does not count for it. A request whose client is not certain is limited.
+   */
+  readonly skip?: Skip<Request>
   /** Has the preflights of browsers count: OPTIONS with Origin and Access-Control-Request-Method. They pass unlimited, if it is left out. */
   readonly preflights?: boolean
   /** Bans the key of a request that is denied for so long, such as `15m`. */
@@ -63,7 +69,8 @@ export interface ManyKeys<Request> {
   readonly name?: never
   readonly key?: never
   readonly ipv6?: never
-  readonly trusted?: never
+  /** The proxies behind which the networks of `skip` are found. */
+  readonly trusted?: readonly string[]
 }
 
 /** Options of `rateLimit`: with `limits` and a `key`, or with `keys`, which returns the limits of several. */
@@ -182,6 +189,28 @@ export class Clients<Request extends object> {
   }
 }
 
+/** Returns the function of `skip`, which is checked. */
+export function skipping<Request extends object>(framework: string, skip: Skip<Request> | undefined, trusted: readonly string[] | undefined): ((request: Request) => Maybe<boolean>) | undefined {
+  if (skip === undefined || typeof skip === 'function') return skip
+  if (!Array.isArray(skip)) throw new TypeError(`skip must be a function, or a list of addresses and networks, such as ['10.0.0.0/8'], not ${typeof skip === 'string' ? `'${skip as string}'` : `a ${typeof skip}`}`)
+  const where = within(skip as readonly string[], trusted)
+  return (request) => {
+    const { inside, certain } = where(request)
+    if (!certain && !trusted && originOf(request).forwarded.length > 0) {
+      warnOnce(`${framework}: skip has networks, and a request has X-Forwarded-For, but no proxy is trusted, so it is limited; name the proxies by trusted`)
+    }
+    return inside
+  }
+}
+
+/** Refuses what is for the default key, where there is none. */
+export function refuseUnused(options: { name?: unknown; ipv6?: unknown; trusted?: unknown; skip?: unknown }, what: string): void {
+  const { name, ipv6, trusted, skip } = options
+  for (const [option, value] of Object.entries({ name, ipv6, ...(!Array.isArray(skip) && { trusted }) })) {
+    if (value !== undefined) throw new TypeError(`${option}: it is a part of the default key, and there ${what}`)
+  }
+}
+
 /** Checks a key that a function has returned. */
 export function checkedKey(name: unknown): string {
   if (typeof name !== 'string' || name === '') throw new TypeError(`key must be a string that is not empty, not ${name === '' ? 'an empty one' : `a ${typeof name}`}; undefined does not limit the request`)
@@ -196,20 +225,20 @@ export class Policy<Request extends object> {
   readonly #name: string | undefined
   readonly #namer: Namer
   readonly #varies: boolean
+  readonly #skip: ((request: Request) => Maybe<boolean>) | undefined
 
   /** `trusts` tells whether the framework was told to believe proxies. */
   constructor(framework: string, options: RateLimitOptions<Request>, trusts: (request: Request) => boolean) {
-    const { limiter, limits, policy, name, keys, key, ipv6, trusted } = options
+    const { limiter, limits, policy, name, keys, key, trusted } = options
     refuseOthers('rateLimit', options, known)
     asDecider(limiter)
     const given: { key?: unknown; keys?: unknown } = options
     if ((limits === undefined) === (keys === undefined) || (given.key && given.keys)) throw new TypeError('give limits, with a key, or keys, which returns the limits of several keys')
-    for (const [option, value] of Object.entries({ key, keys, cost: options.cost, skip: options.skip, denied: options.denied })) {
+    for (const [option, value] of Object.entries({ key, keys, cost: options.cost, denied: options.denied })) {
       if (value !== undefined && typeof value !== 'function') throw new TypeError(`${option} must be a function, not a ${typeof value}`)
     }
-    for (const [option, value] of Object.entries({ name, ipv6, trusted })) {
-      if (value !== undefined && (key || keys)) throw new TypeError(`${option}: it is a part of the default key, and there is ${key ? 'a key' : 'keys'}`)
-    }
+    if (key || keys) refuseUnused(options, key ? 'is a key' : 'are keys')
+    this.#skip = skipping(framework, options.skip, trusted)
     if (name !== undefined && (typeof name !== 'string' || name === '')) throw new TypeError('name must be a string that is not empty')
     if (policy !== undefined && given.keys) throw new TypeError('policy: it goes with limits; keys returns limits of policies by policy()')
     this.#varies = limits === undefined || typeof limits === 'function'
@@ -255,9 +284,9 @@ export class Policy<Request extends object> {
   }
 
   async #call(request: Request): Promise<Call | undefined> {
-    const { limits, key, keys, cost, skip, ban, banAfter, preflights = false } = this.#options
+    const { limits, key, keys, cost, ban, banAfter, preflights = false } = this.#options
     if (!preflights && isPreflight(request)) return undefined
-    if (await skip?.(request)) return undefined
+    if (await this.#skip?.(request)) return undefined
     const units = { ...(cost && { cost: await cost(request) }), ...(ban !== undefined && { ban }), ...(banAfter !== undefined && { banAfter }) }
     if (keys) {
       const several = entriesOf(await keys(request))
