@@ -104,7 +104,7 @@ async def test_a_key_says_whose_slots_and_how_many(async_throttle: AsyncFakeLimi
         lease = next(call for call in async_throttle.asked if call.verb == "lease")
         assert (lease.keys[0].name, lease.keys[0].slots) == (key, 7)
         async_throttle.asked.clear()
-    for options in ({"key": lambda scope: None}, {"skip": lambda scope: True}):
+    for options in ({"key": lambda scope: None}, {"skip": lambda scope: True}, {"skip": ["127.0.0.1"]}):
         async with gate.behind(async_throttle, 1, **options) as client:
             assert (await client.get("/")).status_code == 200
         assert async_throttle.asked == []
@@ -241,7 +241,8 @@ async def test_a_stream_holds_its_slot_to_its_end(async_throttle: AsyncFakeLimit
     ({"slots": 0}, "slots must be an integer"), ({"slots": True}, "slots"), ({"slots": 1, "ttl": "10ms"}, "at least a second"),
     ({"slots": 1, "timeout": "0"}, "timeout must be a length"), ({"slots": 1, "key": "k"}, "key must be a function"),
     ({"slots": 1, "key": lambda scope: "k", "name": "n"}, "default key"), ({"slots": 1, "outage": "open"}, "outage must be"),
-    ({"slots": 1, "trusted": ["nobody"]}, "trusted"),
+    ({"slots": 1, "trusted": ["nobody"]}, "trusted"), ({"slots": 1, "skip": "k"}, "skip must be a function"),
+    ({"slots": 1, "skip": ["nobody"]}, "skip: 'nobody'"),
 ])
 def test_options_are_checked_at_construction(options: Any, says: str) -> None:
     kinds: list[tuple[Any, Any]] = [(asgi.Concurrency, AsyncFakeLimiter()), (wsgi.Concurrency, FakeLimiter())]

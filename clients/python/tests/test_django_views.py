@@ -62,6 +62,17 @@ def test_a_view_has_its_own_limit_by_its_route(throttle: FakeLimiter, serve: Cal
     assert (head.status_code, head.content) == (429, b"")
 
 
+def test_requests_of_networks_are_not_limited(throttle: FakeLimiter, serve: Callable[..., Ask]) -> None:
+    limited = RateLimit(throttle, rate(0, "1h"), key=lambda request: "k", skip=["203.0.113.0/24"], trusted=iter(["10.1.0.1"]))
+    ask = serve({"": limited(page)})
+    assert ask("/").status_code == 200
+    assert ask("/", REMOTE_ADDR="198.51.100.2").status_code == 429
+    assert ask("/", REMOTE_ADDR="10.1.0.1", HTTP_X_FORWARDED_FOR="203.0.113.9").status_code == 200
+    assert ask("/", REMOTE_ADDR="10.1.0.1", HTTP_X_FORWARDED_FOR="203.0.113.9, 198.51.100.2").status_code == 429
+    with pytest.raises(ValueError, match=r"skip: '203\.0\.113\.9/24' is no address"):
+        RateLimit(throttle, TWO, skip=["203.0.113.9/24"])
+
+
 def test_names_keys_and_nested_decorators(throttle: FakeLimiter, serve: Callable[..., Ask]) -> None:
     user = RateLimit(throttle, TWO, key=lambda request: request.headers.get("user"))
     both = RateLimit(throttle, fixed(100, "1d", name="day"), name="all")(RateLimit(throttle, rate(2, "1h", name="hour"))(page))

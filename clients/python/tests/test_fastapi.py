@@ -110,9 +110,21 @@ async def test_functions_get_the_request(async_throttle: AsyncFakeLimiter) -> No
             assert "RateLimit" not in answer.headers
 
 
+@pytest.mark.parametrize(("skip", "trusted", "forwarded", "status"), [
+    (["203.0.113.0/24"], [], None, 200), (["203.0.113.0/24"], [], "10.2.3.4", 429), (["10.0.0.0/8"], ["203.0.113.9"], "10.2.3.4", 200),
+    (["10.0.0.0/8"], ["203.0.113.9"], "10.2.3.4, 198.51.100.2", 429),
+])
+async def test_requests_of_networks_are_not_limited(async_throttle: AsyncFakeLimiter, skip: list[str], trusted: list[str], forwarded: str | None,
+                                                    status: int) -> None:
+    limited = RateLimit(async_throttle, rate(0, "1h"), key=lambda request: "k", skip=iter(skip), trusted=iter(trusted))
+    async with client_of(("/", limited)) as client:
+        assert (await client.get("/", headers={"X-Forwarded-For": forwarded} if forwarded else {})).status_code == status
+
+
 def test_options_are_checked_at_construction(async_throttle: AsyncFakeLimiter) -> None:
     cases: list[tuple[Any, str]] = [
         ({"outage": "open"}, "outage must be"), ({"key": lambda request: "k", "name": "n"}, "default key"), ({"trusted": ["nobody"]}, "trusted"),
+        ({"skip": ["nobody"]}, "skip: 'nobody' is no address"),
         ({"ban_after": "3/1m"}, "ban_after goes with a ban"),
     ]
     for options, says in cases:

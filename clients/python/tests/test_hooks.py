@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import json
 import logging
 from collections.abc import Callable
@@ -38,17 +39,19 @@ Ask = Callable[..., list[httpx.Response]]
 def ask(request: pytest.FixtureRequest, throttle: FakeLimiter, async_throttle: AsyncFakeLimiter) -> Ask:
     """Asks an application behind a middleware for paths."""
 
-    def get(*paths: str, **options: Any) -> list[httpx.Response]:
+    def get(*paths: str, forwarded: str | None = None, **options: Any) -> list[httpx.Response]:
+        headers = {} if forwarded is None else {"X-Forwarded-For": forwarded}
+
         async def of_asgi() -> list[httpx.Response]:
             app = asgi.RateLimit(_page, options.pop("limiter", async_throttle), HOUR, **options)
             async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
-                return [await client.get(path) for path in paths]
+                return [await client.get(path, headers=headers) for path in paths]
 
         if request.param == "asgi":
             return asyncio.run(of_asgi())
         app = wsgi.RateLimit(_wsgi_page, options.pop("limiter", throttle), HOUR, **options)
         with httpx.Client(transport=httpx.WSGITransport(app), base_url="http://test") as client:
-            return [client.get(path) for path in paths]
+            return [client.get(path, headers=headers) for path in paths]
 
     get.asynchronous = request.param == "asgi"  # type: ignore[attr-defined]
     return get
@@ -62,6 +65,19 @@ def test_requests_that_are_skipped_are_not_limited(ask: Ask) -> None:
     answers = ask("/live", "/live", "/", "/", "/live", skip=lambda request: path_of(request) == "/live")
     assert [answer.status_code for answer in answers] == [200, 200, 200, 429, 200]
     assert "RateLimit" not in answers[0].headers
+
+
+def test_requests_of_networks_are_not_limited(ask: Ask) -> None:
+    """The peer is 127.0.0.1."""
+    for options, statuses in ((
+        ({"skip": ["127.0.0.0/8"]}, [200, 200]), ({"skip": ["10.0.0.0/8"]}, [200, 429]),
+        ({"skip": [ipaddress.ip_network("127.0.0.0/8")], "key": lambda request: "k"}, [200, 200]),
+        ({"skip": (text for text in ["127.0.0.1"]), "trusted": (text for text in ["10.1.0.1"]), "key": lambda request: "l"}, [200, 200]),
+        ({"skip": ["10.0.0.0/8"], "trusted": ["127.0.0.1"], "forwarded": "10.2.3.4"}, [200, 200]),
+        ({"skip": ["10.0.0.0/8"], "trusted": ["127.0.0.1"], "forwarded": "10.2.3.4, 203.0.113.7"}, [200, 429]),
+        ({"skip": ["127.0.0.0/8"], "forwarded": "203.0.113.8", "key": lambda request: "m"}, [200, 429]),
+    )):
+        assert [answer.status_code for answer in ask("/", "/", **options)] == statuses, options
 
 
 def test_a_denied_request_may_have_a_body_of_your_own(ask: Ask) -> None:

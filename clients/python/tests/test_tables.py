@@ -1,9 +1,10 @@
-"""The tables that every language is held to: addresses.json, fields.json and undecided.json of spec/clients."""
+"""The tables that every language is held to: addresses.json, networks.json, fields.json and undecided.json of spec/clients."""
 
 from __future__ import annotations
 
 import json
 import logging
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -24,11 +25,13 @@ from redis_throttle import (
     wsgi,
 )
 from redis_throttle._core import undecided
+from redis_throttle._web.address import within
 from redis_throttle._web.fields import Policies, apart, header_fields
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from servers import ROOT
 
 ADDRESSES = json.loads((ROOT / "spec/clients/addresses.json").read_text())
+NETWORKS = json.loads((ROOT / "spec/clients/networks.json").read_text())
 FIELDS = json.loads((ROOT / "spec/clients/fields.json").read_text())
 UNDECIDED = json.loads((ROOT / "spec/clients/undecided.json").read_text())
 
@@ -58,6 +61,37 @@ def test_the_client_behind_proxies(row: dict[str, Any]) -> None:
     forwarded = [value.encode().decode("latin-1") for value in row.get("forwarded", [])]
     for source in (asgi_scope(row["peer"], *forwarded), wsgi_environ(row["peer"], *forwarded)):
         assert client_address(source, trusted=ADDRESSES["trusted"]) == row["client"]
+
+
+@pytest.mark.parametrize("row", NETWORKS["requests"], ids=lambda row: row["rule"])
+def test_requests_of_networks(row: dict[str, Any]) -> None:
+    forwarded = [value.encode().decode("latin-1") for value in row.get("forwarded", [])]
+    is_within = within(row.get("networks", NETWORKS["networks"]), row.get("trusted", NETWORKS["trusted"]))
+    others = {"HTTP_FORWARDED": "for=10.2.3.4", "HTTP_X_REAL_IP": "10.2.3.4"}
+    for source in (asgi_scope(row["peer"], *forwarded), {**wsgi_environ(row["peer"], *forwarded), **others}):
+        assert is_within(source) is row["skipped"]
+
+
+@pytest.mark.parametrize("option", ["skip", "trusted"])
+@pytest.mark.parametrize("entry", NETWORKS["refused"])
+def test_what_is_no_network_is_refused(entry: str, option: str) -> None:
+    limit = Limit("RATE", 1, "1s")
+    for make in (lambda: asgi.RateLimit(None, AsyncLimiter.from_url("redis://127.0.0.1:1"), limit, **{option: ["127.0.0.1", entry]}),  # type: ignore[arg-type]
+                 lambda: wsgi.RateLimit(None, Limiter.from_url("redis://127.0.0.1:1"), limit, **{option: ["127.0.0.1", entry]}),  # type: ignore[arg-type]
+                 lambda: wsgi.Concurrency(None, Limiter.from_url("redis://127.0.0.1:1"), 1, **{option: ["127.0.0.1", entry]})):  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="^" + re.escape(f"{option}: {entry!r} is no address and no network")):
+            make()
+
+
+def test_the_error_says_how_a_network_is_written() -> None:
+    for entry, network, address in (("10.1.2.3/8", "10.0.0.0/8", "10.1.2.3"), ("2001:db8::1/32", "2001:db8::/32", "2001:db8::1")):
+        with pytest.raises(ValueError, match=re.escape(f"write '{network}', or the address '{address}'")):
+            within([entry], ())
+    for skip in ("10.0.0.0/8", True, 5, b"10.0.0.0/8"):
+        with pytest.raises(TypeError, match="skip must be a function of the request, or a list of addresses and networks"):
+            within(skip, ())  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="skip: 167772160 is no address"):
+        within([167772160], ())  # type: ignore[list-item]
 
 
 def test_a_server_that_has_no_address_says_so_in_several_ways() -> None:

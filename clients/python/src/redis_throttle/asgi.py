@@ -18,7 +18,7 @@ from ._web.address import Network, client_address
 from ._web.concurrency import LEASE
 from ._web.concurrency import Concurrency as _Concurrency
 from ._web.fields import XRateLimit, merge
-from ._web.http import Body, Now, Outcome, Policy, check_decider, run_async
+from ._web.http import Body, Now, Outcome, Policy, Skip, check_decider, run_async
 from .asyncio import Limiter
 
 Scope = MutableMapping[str, Any]
@@ -48,7 +48,9 @@ class RateLimit:
     (`"allow"`), a flood of requests does not open the limit (`"deny"`), and a mistake shows (`"raise"`); what your functions raise
     is a mistake, too. `on_error` is told of each error; otherwise it is logged.
 
-    `skip` says which requests are not limited, such as those of a health check. `ban` bans the key of a request that is denied for so
+    `skip` says which requests are not limited: a function, such as for those of a health check, or a list of addresses and networks of
+    clients, `["10.0.0.0/8", "2001:db8::/32", "127.0.0.1"]`. Behind a proxy a list needs `trusted`, also beside a key. A request whose client
+    is not certain is limited: where X-Forwarded-For goes on behind it, or names what is no address. `ban` bans the key of a request that is denied for so
     long; with `ban_after`, such as `"10/1h"`, only with the tenth that is denied within an hour. `body` returns the Content-Type and
     the body of a response with status 429, in place of the problem document.
 
@@ -65,7 +67,7 @@ class RateLimit:
                  keys: Callable[[Scope], Now[Mapping[str, Limits]]] | None = None, cost: Callable[[Scope], Now[int]] | None = None,
                  outage: Answer = DEFAULTS["outage"], overload: Answer = DEFAULTS["overload"], mistake: Answer = DEFAULTS["mistake"],
                  retry_after: Duration | None = "1s", x_ratelimit: XRateLimit | None = None,
-                 on_error: Callable[[Scope, Exception], object] | None = None, skip: Callable[[Scope], Now[bool]] | None = None,
+                 on_error: Callable[[Scope, Exception], object] | None = None, skip: Skip[Scope] | None = None,
                  ban: Duration | None = None, ban_after: str | None = None, body: Callable[[Scope, Result], Now[Body]] | None = None,
                  preflights: bool = False, policy: str | None = None) -> None:
         check_decider(limiter, asynchronous=True)
@@ -118,7 +120,7 @@ class Concurrency:
                  name: str = "", ipv6: int = 64, trusted: Iterable[str | Network] = (), ttl: Duration = "30s", timeout: Duration | None = None,
                  outage: Answer = DEFAULTS["outage"], overload: Answer = DEFAULTS["overload"], mistake: Answer = DEFAULTS["mistake"],
                  retry_after: Duration | None = "1s", on_error: Callable[[Scope, Exception], object] | None = None,
-                 skip: Callable[[Scope], Now[bool]] | None = None, body: Callable[[Scope, Result], Now[Body]] | None = None) -> None:
+                 skip: Skip[Scope] | None = None, body: Callable[[Scope, Result], Now[Body]] | None = None) -> None:
         check_decider(limiter, asynchronous=True)
         self.app = app
         self._concurrency: _Concurrency[Scope] = _Concurrency(

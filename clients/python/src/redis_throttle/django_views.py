@@ -22,9 +22,9 @@ from ._core.limit import Limits
 from ._core.result import Result
 from ._core.undecided import DEFAULTS, Answer
 from ._core.verbs import AsyncDecider, Decider
-from ._web.address import Network, client_address
+from ._web.address import Network, client_address, networks
 from ._web.fields import Header, XRateLimit, merge
-from ._web.http import Body, Now, Outcome, Policy, check_decider, key_of_route, run, run_async
+from ._web.http import Body, Now, Outcome, Policy, Skip, check_decider, key_of_route, run, run_async, skipping
 
 __all__ = ["RateLimit", "client_address"]
 
@@ -49,15 +49,17 @@ class RateLimit:
                  keys: Callable[[HttpRequest], Now[Mapping[str, Limits]]] | None = None, cost: Callable[[HttpRequest], Now[int]] | None = None,
                  outage: Answer = DEFAULTS["outage"], overload: Answer = DEFAULTS["overload"], mistake: Answer = DEFAULTS["mistake"],
                  retry_after: Duration | None = "1s", x_ratelimit: XRateLimit | None = None,
-                 on_error: Callable[[HttpRequest, Exception], object] | None = None, skip: Callable[[HttpRequest], Now[bool]] | None = None,
+                 on_error: Callable[[HttpRequest, Exception], object] | None = None, skip: Skip[HttpRequest] | None = None,
                  ban: Duration | None = None, ban_after: str | None = None,
                  body: Callable[[HttpRequest, Result], Now[Body]] | None = None,
                  preflights: bool = False, policy: str | None = None) -> None:
         self._asynchronous = inspect.iscoroutinefunction(getattr(limiter, "decide", None))
         check_decider(limiter, asynchronous=self._asynchronous)
-        default = key_of_route(limits, key, keys, name=name, ipv6=ipv6, trusted=trusted, policy=policy, route=_route, peer=_peer)
+        trusted = networks(trusted)
+        default = key_of_route(limits, key, keys, name=name, ipv6=ipv6, trusted=trusted, skip=skip, policy=policy, route=_route, peer=_peer)
         self._policy: Policy[HttpRequest] = Policy(limiter, limits, key=key or default, keys=keys, cost=cost, outage=outage, overload=overload,
-                                                   mistake=mistake, retry_after=retry_after, x_ratelimit=x_ratelimit, on_error=on_error, skip=skip,
+                                                   mistake=mistake, retry_after=retry_after, x_ratelimit=x_ratelimit, on_error=on_error,
+                                                   skip=skipping(skip, trusted, _peer),
                                                    ban=ban, ban_after=ban_after, body=body, preflights=preflights, policy=policy)
 
     def __call__(self, view: View) -> View:

@@ -15,9 +15,9 @@ from ._core.duration import Duration
 from ._core.limit import Limits
 from ._core.undecided import DEFAULTS, Answer
 from ._core.verbs import AsyncDecider as Decider
-from ._web.address import Network, client_address
+from ._web.address import Network, Peer, client_address, networks
 from ._web.fields import LISTS, XRateLimit
-from ._web.http import Now, Policy, check_decider, key_of_route, run_async
+from ._web.http import Now, Policy, Skip, check_decider, key_of_route, run_async, skipping
 
 __all__ = ["RateLimit", "client_address"]
 
@@ -41,13 +41,15 @@ class RateLimit:
                  keys: Callable[[Request], Now[Mapping[str, Limits]]] | None = None, cost: Callable[[Request], Now[int]] | None = None,
                  outage: Answer = DEFAULTS["outage"], overload: Answer = DEFAULTS["overload"], mistake: Answer = DEFAULTS["mistake"],
                  retry_after: Duration | None = "1s", x_ratelimit: XRateLimit | None = None,
-                 on_error: Callable[[Request, Exception], object] | None = None, skip: Callable[[Request], Now[bool]] | None = None,
+                 on_error: Callable[[Request, Exception], object] | None = None, skip: Skip[Request] | None = None,
                  ban: Duration | None = None, ban_after: str | None = None, preflights: bool = False, policy: str | None = None) -> None:
         check_decider(limiter, asynchronous=True)
-        default = key_of_route(limits, key, keys, name=name, ipv6=ipv6, trusted=trusted, policy=policy, route=_route, peer=lambda request: request.scope)
+        trusted = networks(trusted)
+        default = key_of_route(limits, key, keys, name=name, ipv6=ipv6, trusted=trusted, skip=skip, policy=policy, route=_route, peer=_scope)
         key = key or default
         self._policy: Policy[Request] = Policy(limiter, limits, key=key, keys=keys, cost=cost, outage=outage, overload=overload, mistake=mistake,
-                                               retry_after=retry_after, x_ratelimit=x_ratelimit, on_error=on_error, skip=skip, ban=ban, ban_after=ban_after,
+                                               retry_after=retry_after, x_ratelimit=x_ratelimit, on_error=on_error,
+                                               skip=skipping(skip, trusted, _scope), ban=ban, ban_after=ban_after,
                                                preflights=preflights, policy=policy)
 
     async def __call__(self, request: Request, response: Response) -> None:
@@ -59,6 +61,10 @@ class RateLimit:
             detail = json.loads(outcome.body) if outcome.status == 429 else outcome.body.decode().strip()
             raise HTTPException(outcome.status, detail, fields)
         response.headers.update(fields)
+
+
+def _scope(request: Request) -> Peer:
+    return request.scope
 
 
 def _route(request: Request) -> str:

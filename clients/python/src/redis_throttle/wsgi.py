@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Union
 
 from ._core.duration import Duration
 from ._core.limit import Limits
@@ -23,6 +23,7 @@ from ._web.http import Body, Outcome, Policy, check_decider, run
 
 Environ = dict[str, Any]
 App = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
+Skip = Union[Callable[[Environ], bool], Iterable[Union[str, Network]]]  # noqa: UP007 as it is evaluated
 
 __all__ = ["Concurrency", "RateLimit", "client_address"]
 
@@ -37,7 +38,7 @@ class RateLimit:
                  keys: Callable[[Environ], Mapping[str, Limits]] | None = None, cost: Callable[[Environ], int] | None = None,
                  outage: Answer = DEFAULTS["outage"], overload: Answer = DEFAULTS["overload"], mistake: Answer = DEFAULTS["mistake"],
                  retry_after: Duration | None = "1s", x_ratelimit: XRateLimit | None = None,
-                 on_error: Callable[[Environ, Exception], object] | None = None, skip: Callable[[Environ], bool] | None = None,
+                 on_error: Callable[[Environ, Exception], object] | None = None, skip: Skip | None = None,
                  ban: Duration | None = None, ban_after: str | None = None, body: Callable[[Environ, Result], Body] | None = None,
                  preflights: bool = False, policy: str | None = None) -> None:
         check_decider(limiter, asynchronous=False)
@@ -71,7 +72,7 @@ class Concurrency:
                  name: str = "", ipv6: int = 64, trusted: Iterable[str | Network] = (), ttl: Duration = "30s", timeout: Duration | None = None,
                  outage: Answer = DEFAULTS["outage"], overload: Answer = DEFAULTS["overload"], mistake: Answer = DEFAULTS["mistake"],
                  retry_after: Duration | None = "1s", on_error: Callable[[Environ, Exception], object] | None = None,
-                 skip: Callable[[Environ], bool] | None = None, body: Callable[[Environ, Result], Body] | None = None) -> None:
+                 skip: Skip | None = None, body: Callable[[Environ, Result], Body] | None = None) -> None:
         check_decider(limiter, asynchronous=False)
         self.app = app
         self._concurrency: _Concurrency[Environ] = _Concurrency(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import ipaddress
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .._core.undecided import warn_once
@@ -39,7 +39,7 @@ def client_address(source: Peer, *, ipv6: int = 64, trusted: Iterable[str | Netw
     proxies = networks(trusted)
     text, fields = _read(source)
     peer = _address(text)
-    client = _behind(proxies, peer, fields)
+    client, _ = _behind(proxies, peer, fields)
     if client is None:
         warn_once("no address", "a request has no address, and X-Forwarded-For names none: all such requests are limited together, as the "
                   'client "@". Let the proxy set X-Forwarded-For, or give the middleware a key')
@@ -52,21 +52,45 @@ def client_address(source: Peer, *, ipv6: int = 64, trusted: Iterable[str | Netw
     return str(ipaddress.IPv6Network((client, ipv6), strict=False))
 
 
-def networks(trusted: Iterable[str | Network]) -> tuple[Network, ...]:
-    """Return the networks of proxies, or raise an error that names the one that is wrong."""
-    if isinstance(trusted, str):
-        raise TypeError(f"trusted must be a list of addresses and networks, such as [{trusted!r}]")
-    return _networks(tuple(trusted))
+def within(inside: Iterable[str | Network], trusted: Iterable[str | Network]) -> Callable[[Peer], bool]:
+    """Return whether requests are of clients in networks. A request whose client is not certain is of none."""
+    wanted, proxies = networks(inside, "skip"), networks(trusted)
+
+    def is_within(source: Peer) -> bool:
+        text, fields = _read(source)
+        client, alone = _behind(proxies, _address(text), fields)
+        if not alone and not proxies:
+            warn_once("skip behind no proxy", "skip has networks, and a request has X-Forwarded-For, but no proxy is trusted, so it is limited. Name the "
+                      "proxies in trusted")
+        return alone and client is not None and any(client in network for network in wanted)
+
+    return is_within
+
+
+def networks(given: Iterable[str | Network], option: str = "trusted") -> tuple[Network, ...]:
+    """Return addresses and networks, or raise an error that names the option and the one that is wrong."""
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        wanted = "a function of the request, or a list" if option == "skip" else "a list"
+        example = [given] if isinstance(given, str) else ["10.1.0.0/24"]
+        raise TypeError(f"{option} must be {wanted} of addresses and networks, such as {example!r}, not {given!r}")
+    return _networks(tuple(given), option)
+
+
+_NETWORK = re.compile(r"[0-9a-fA-F:.]+(/(0|[1-9][0-9]{0,2}))?")
 
 
 @functools.lru_cache(64)
-def _networks(trusted: tuple[str | Network, ...]) -> tuple[Network, ...]:
+def _networks(given: tuple[str | Network, ...], option: str) -> tuple[Network, ...]:
     made: list[Network] = []
-    for one in trusted:
+    for one in given:
         try:
-            network: Network = ipaddress.ip_network(one)
-        except ValueError as error:
-            raise ValueError(f"trusted: {one!r} is no address and no network such as '10.1.0.0/24': {error}") from None
+            if isinstance(one, (int, bytes)) or (isinstance(one, str) and not _NETWORK.fullmatch(one)):
+                raise ValueError  # an address may be a number for ip_network, and a length a mask
+            network: Network = ipaddress.ip_network(one, strict=False)
+        except ValueError:
+            raise ValueError(f"{option}: {one!r} is no address and no network such as '10.1.0.0/24'") from None
+        if isinstance(one, str) and ipaddress.ip_interface(one).ip != network.network_address:
+            raise ValueError(f"{option}: {one!r} is no address and no network: write '{network}', or the address '{ipaddress.ip_interface(one).ip}'")
         if isinstance(network, ipaddress.IPv6Network) and network.prefixlen >= 96 and network.network_address.ipv4_mapped is not None:
             network = ipaddress.IPv4Network((network.network_address.ipv4_mapped, network.prefixlen - 96))
         made.append(network)
@@ -102,14 +126,18 @@ def _address(text: str) -> Address | None:
     return address.ipv4_mapped or ipaddress.IPv6Address(int(address))  # without its zone
 
 
-def _behind(proxies: Sequence[Network], peer: Address | None, fields: Sequence[str]) -> Address | None:
-    """Walk from the peer to the client, from the right end of X-Forwarded-For, where the nearest proxy wrote."""
+def _behind(proxies: Sequence[Network], peer: Address | None, fields: Sequence[str]) -> tuple[Address | None, bool]:
+    """Walk from the peer to the client, from the right end of X-Forwarded-For, where the nearest proxy wrote.
+
+    Return whether the client is alone, too: nothing is left to read but perhaps its own address, which a server before this one has read.
+    """
     at = peer
-    for entry in reversed(",".join(fields).split(",")):
+    left = ",".join(fields).split(",") if fields else []
+    while left:
+        address = _address(left.pop())
         if at is not None and not any(at in network for network in proxies):
-            return at
-        address = _address(entry)
+            return at, not left and address == at
         if address is None:
-            return at
+            return at, False
         at = address
-    return at
+    return at, True

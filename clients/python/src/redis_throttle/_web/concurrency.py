@@ -12,7 +12,7 @@ from .._core.result import LimitedError, Result
 from .._core.undecided import Answer
 from .address import Network, Peer, client_address, networks
 from .fields import retry_after_fields
-from .http import PROBLEM, Body, Failures, Now, Outcome, Steps, check_functions, denied
+from .http import PROBLEM, Body, Failures, Now, Outcome, Skip, Steps, check_functions, denied, of_itself, refuse_unused, skipping
 
 Request = TypeVar("Request")
 
@@ -30,23 +30,24 @@ class Concurrency(Generic[Request]):
     def __init__(self, lease: Callable[..., Any], slots: int | Callable[[Request], Now[int]], *, name: str,
                  key: Callable[[Request], Now[str | None]] | None, ipv6: int, trusted: Iterable[str | Network], ttl: Duration,
                  timeout: Duration | None, outage: Answer, overload: Answer, mistake: Answer, retry_after: Duration | None,
-                 on_error: Callable[[Request, Exception], object] | None, skip: Callable[[Request], Now[bool]] | None,
+                 on_error: Callable[[Request, Exception], object] | None, skip: Skip[Request] | None,
                  body: Callable[[Request, Result], Now[Body]] | None) -> None:
         if not callable(slots) and (isinstance(slots, bool) or not isinstance(slots, int) or slots < 1):
             raise ValueError(f"slots must be an integer of at least 1, or a function of the request, not {slots!r}")
         if key is client_address:
             key = None
-        check_functions(key=key, on_error=on_error, skip=skip, body=body)
+        check_functions(key=key, on_error=on_error, body=body)
         self._trusted = networks(trusted)
         client_address("127.0.0.1", ipv6=ipv6)
-        if key is not None and (name or self._trusted or ipv6 != 64):
-            raise TypeError("name, ipv6 and trusted are for the default key: leave them out, or key")
+        if key is not None:
+            refuse_unused(name, ipv6, self._trusted, skip, "key")
         if nanoseconds(ttl, "ttl") < 1_000_000_000:
             raise ValueError(f"ttl must be at least a second, so that a busy process renews it in time, not {ttl!r}")
         if timeout is not None and nanoseconds(timeout, "timeout") <= 0:
             raise ValueError(f"timeout must be a length of time, or None for no waiting, not {timeout!r}")
         self._lease, self._slots, self._name, self._key, self._ipv6 = lease, slots, name, key, ipv6
-        self._ttl, self._timeout, self._skip, self._body = ttl, timeout, skip, body
+        self._ttl, self._timeout, self._body = ttl, timeout, body
+        self._skip = skipping(skip, self._trusted, of_itself)
         self._failures: Failures[Request] = Failures(outage, overload, mistake, retry_after, on_error)
 
     def begin(self, request: Request) -> Steps[Outcome | Any]:

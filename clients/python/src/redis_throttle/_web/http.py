@@ -20,13 +20,16 @@ from .._core.limit import policy as of_policy
 from .._core.result import Result, in_force
 from .._core.undecided import DEFAULTS, Answer, Undecided, log
 from .._core.verbs import AsyncDecider, Decider
-from .address import Network, Peer, client_address, networks
+from .address import Network, Peer, client_address, networks, within
 from .fields import Header, Policies, XRateLimit, apart, header_fields, seconds
 
 Request = TypeVar("Request")
 T = TypeVar("T")
 Now = Union[T, Awaitable[T]]  # noqa: UP007 a type alias of T
 """What a function returns: a value, or in asyncio something to await that gives one."""
+
+Skip = Union[Callable[[Request], Now[bool]], Iterable[Union[str, Network]]]  # noqa: UP007 a type alias of Request
+"""Which requests are left alone: a function says so, or addresses and networks of clients."""
 
 PROBLEM = "application/problem+json"
 """The Content-Type of a problem document."""
@@ -72,6 +75,25 @@ def check_functions(**options: object) -> None:
             raise TypeError(f"{option} must be a function of the request, not {value!r}")
 
 
+def skipping(skip: Skip[Request] | None, trusted: Iterable[str | Network], peer: Callable[[Request], Peer]) -> Callable[[Request], Now[bool]] | None:
+    """Return the function of `skip`, which is checked."""
+    if skip is None or callable(skip):
+        return skip
+    is_within = within(skip, trusted)
+    return lambda request: is_within(peer(request))
+
+
+def of_itself(request: object) -> Peer:
+    """Return the scope or the environ that a request is."""
+    return cast(Peer, request)
+
+
+def refuse_unused(name: str, ipv6: int, trusted: object, skip: object, what: str) -> None:
+    """Refuse what is for the default key, where there is none."""
+    if name or ipv6 != 64 or (trusted and (skip is None or callable(skip))):
+        raise TypeError(f"name, ipv6 and trusted are for the default key: leave them out, or {what}")
+
+
 class Failures(Generic[Request]):
     """What becomes of a request that could not be decided, and who is told."""
 
@@ -102,14 +124,13 @@ class Failures(Generic[Request]):
 
 
 def key_of_route(limits: Limits | Callable[[Request], Now[Limits]] | None, key: object, keys: object, *, name: str, ipv6: int,
-                 trusted: Iterable[str | Network], policy: str | None, route: Callable[[Request], str], peer: Callable[[Request], Peer]
+                 trusted: Iterable[str | Network], skip: object, policy: str | None, route: Callable[[Request], str], peer: Callable[[Request], Peer]
                  ) -> Callable[[Request], str] | None:
     """Return the default key of a route, which has a state of its own unless it has a name; None if there is a key, or keys."""
     proxies = networks(trusted)
     client_address("127.0.0.1", ipv6=ipv6)  # raises if it is wrong
     if key is not None or keys is not None:
-        if name or proxies or ipv6 != 64:
-            raise TypeError("name, ipv6 and trusted are for the default key: leave them out, or key and keys")
+        refuse_unused(name, ipv6, proxies, skip, "key and keys")
         return None
     of_all = name or policy or ("" if limits is None or callable(limits) else _called(as_limits(limits)))
 
@@ -147,7 +168,7 @@ class Policy(Generic[Request]):
         retry_after: Duration | None = "1s",
         x_ratelimit: XRateLimit | None = None,
         on_error: Callable[[Request, Exception], object] | None = None,
-        skip: Callable[[Request], Now[bool]] | None = None,
+        skip: Skip[Request] | None = None,
         ban: Duration | None = None,
         ban_after: str | None = None,
         body: Callable[[Request, Result], Now[Body]] | None = None,
@@ -176,13 +197,13 @@ class Policy(Generic[Request]):
                 Policies(self._fixed).policy()  # raises if a header field cannot carry it
         self._trusted = networks(trusted)
         client_address("127.0.0.1", ipv6=ipv6)
-        if (key is not None or keys is not None) and (name or self._trusted or ipv6 != 64):
-            raise TypeError("name, ipv6 and trusted are for the default key: leave them out, or key and keys")
-        check_functions(key=key, keys=keys, cost=cost, on_error=on_error, skip=skip, body=body)
+        if key is not None or keys is not None:
+            refuse_unused(name, ipv6, self._trusted, skip, "key and keys")
+        check_functions(key=key, keys=keys, cost=cost, on_error=on_error, body=body)
         if x_ratelimit not in (None, "seconds", "unix"):
             raise ValueError(f'x_ratelimit must be "seconds" or "unix", not {x_ratelimit!r}')
         self._name, self._key, self._ipv6, self._keys, self._cost = name, key, ipv6, keys, cost
-        self._skip, self._body = skip, body
+        self._skip, self._body = skipping(skip, self._trusted, of_itself), body
         if ban is not None:
             seconds_of(ban, "ban")  # raises if it is wrong
         if ban_after is not None:
