@@ -2,12 +2,14 @@ package io.github.redisthrottle;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import io.github.redisthrottle.http.Answer;
 import io.github.redisthrottle.http.ClientAddress;
 import io.github.redisthrottle.http.HeaderFields;
+import io.github.redisthrottle.http.Networks;
 import io.github.redisthrottle.http.Problem;
 import io.github.redisthrottle.http.Undecided;
 import io.github.redisthrottle.testing.Server;
@@ -24,6 +26,7 @@ import java.util.stream.StreamSupport;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
+import org.junit.jupiter.api.function.Executable;
 
 /** Runs the tables of spec/clients that say what a web service makes of addresses, results and errors. */
 class TablesOfTheWebTest {
@@ -53,6 +56,34 @@ class TablesOfTheWebTest {
               () -> assertEquals(one.get("client").asText(), trusting.key(one.path("peer").asText(), texts(one.path("forwarded"))))));
     }
     return tests.stream();
+  }
+
+  @TestFactory
+  Stream<DynamicTest> networks() throws IOException {
+    JsonNode table = table("networks.json");
+    List<DynamicTest> tests = new ArrayList<>();
+    for (JsonNode one : table.get("requests")) {
+      List<String> networks = texts(one.has("networks") ? one.get("networks") : table.get("networks"));
+      ClientAddress address = ClientAddress.behind(texts(one.has("trusted") ? one.get("trusted") : table.get("trusted")));
+      boolean isFrom = address.isFrom(Networks.of(networks), one.get("peer").asText(), texts(one.path("forwarded")));
+      tests.add(DynamicTest.dynamicTest(one.get("rule").asText(), () -> assertEquals(one.get("skipped").asBoolean(), isFrom)));
+    }
+    return tests.stream();
+  }
+
+  @Test
+  void whatIsNoNetworkIsRefused() throws IOException {
+    for (String entry : texts(table("networks.json").get("refused"))) {
+      List<String> entries = List.of("127.0.0.1", entry);
+      assertRefused("networks: \"" + entry + "\" is no address and no network", () -> Networks.of(entries));
+      assertRefused("trusted: \"" + entry + "\" is no address and no network", () -> ClientAddress.behind(entries));
+    }
+    assertRefused("networks: \"10.1.2.3/8\" is no address and no network: write 10.0.0.0/8, or the address 10.1.2.3", () -> Networks.of(List.of("10.1.2.3/8")));
+  }
+
+  private static void assertRefused(String message, Executable made) {
+    String said = assertThrows(IllegalArgumentException.class, made, message).getMessage();
+    assertTrue(String.valueOf(said).startsWith(message), said);
   }
 
   @TestFactory

@@ -15,10 +15,10 @@ public final class ClientAddress {
   /** The key of all requests without an address: they are limited together. */
   public static final String NOBODY = "@";
 
-  private final List<Network> trusted;
+  private final Networks trusted;
   private final int ipv6;
 
-  private ClientAddress(List<Network> trusted, int ipv6) {
+  private ClientAddress(Networks trusted, int ipv6) {
     this.trusted = trusted;
     this.ipv6 = ipv6;
   }
@@ -30,7 +30,7 @@ public final class ClientAddress {
 
   /** Trusts proxies: addresses and networks such as 10.1.0.0/24. */
   public static ClientAddress behind(List<String> trusted) {
-    return new ClientAddress(trusted.stream().map(Network::parse).toList(), 64);
+    return new ClientAddress(Networks.of("trusted", trusted), 64);
   }
 
   /** Returns this with another length of the prefix that the IPv6 addresses of a client have in common, from 1 to 128. */
@@ -48,28 +48,43 @@ public final class ClientAddress {
    * @param forwarded the values of X-Forwarded-For, in the order of the request
    */
   public String key(@Nullable String peer, List<String> forwarded) {
-    Address client = client(peer == null ? null : Address.entry(peer), forwarded);
+    Address client = client(peer, forwarded).address();
     if (client == null) {
       return NOBODY;
     }
     return client.bits() == 32 ? client.toString() : client.network(ipv6) + "/" + ipv6;
   }
 
+  /**
+   * Returns whether a request comes from networks. It does not where that is not certain: if its client passes on what others said, as a proxy
+   * does that is not trusted, if an entry is no address, and if there is no address.
+   *
+   * @param networks the networks
+   * @param peer the address that the connection comes from; null or empty without one
+   * @param forwarded the values of X-Forwarded-For, in the order of the request
+   */
+  public boolean isFrom(Networks networks, @Nullable String peer, List<String> forwarded) {
+    Client client = client(peer, forwarded);
+    return client.alone() && client.address() != null && networks.contains(client.address());
+  }
+
+  /** A client. It is alone if nothing is left to read but perhaps its own address, which a server before this one has read. */
+  private record Client(@Nullable Address address, boolean alone) {}
+
   /** Walks from the peer to the client, from the right end of X-Forwarded-For, where the nearest proxy wrote. */
-  private @Nullable Address client(@Nullable Address peer, List<String> forwarded) {
-    Address at = peer;
-    String[] entries = String.join(",", forwarded).split(",", -1);
+  private Client client(@Nullable String peer, List<String> forwarded) {
+    Address at = peer == null ? null : Address.entry(peer);
+    String[] entries = forwarded.isEmpty() ? new String[0] : String.join(",", forwarded).split(",", -1);
     for (int i = entries.length - 1; i >= 0; i--) {
-      Address here = at;
-      if (here != null && trusted.stream().noneMatch(network -> network.contains(here))) {
-        return here;
-      }
       Address next = Address.entry(entries[i]);
+      if (at != null && !trusted.contains(at)) {
+        return new Client(at, i == 0 && at.equals(next));
+      }
       if (next == null) {
-        return at;
+        return new Client(at, false);
       }
       at = next;
     }
-    return at;
+    return new Client(at, true);
   }
 }
