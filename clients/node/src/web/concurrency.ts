@@ -9,7 +9,7 @@ import { Limiter } from '../limiter.js'
 import { refuseOthers } from '../options.js'
 import { LimitedError } from '../result.js'
 import { isPreflight } from './cors.js'
-import { checkedKey, Clients, type Decision, type FailureOptions, Failures, refuseUnused, type Skip, skipping } from './http.js'
+import { checkedKey, Clients, type Decision, type FailureOptions, Failures, refuseUnused, skipping } from './http.js'
 
 type Maybe<T> = T | Promise<T>
 
@@ -28,7 +28,7 @@ export interface ConcurrencyOptions<Request> extends FailureOptions<Request>, Ad
   /** After which time the slots of a process that has died are free: `30s`, if it is left out. */
   readonly ttl?: Duration
   /** Which requests need no slot: none, if it is left out. A function, or addresses and networks, as in `RateLimitOptions`. */
-  readonly skip?: Skip<Request>
+  readonly skip?: ((request: Request) => Maybe<boolean>) | readonly string[]
 }
 
 const known = ['limiter', 'slots', 'key', 'name', 'timeout', 'ttl', 'skip', 'outage', 'overload', 'mistake', 'retryAfter', 'onError', 'ipv6', 'trusted'] as const satisfies (keyof ConcurrencyOptions<object>)[]

@@ -18,9 +18,6 @@ export type { Answer } from './answer.js'
 
 type Maybe<T> = T | Promise<T>
 
-/** Which requests are left alone: a function, or addresses and networks of clients. */
-export type Skip<Request> = ((request: Request) => Maybe<boolean>) | readonly string[]
-
 /** What every middleware takes. */
 interface Common<Request> extends FailureOptions<Request> {
   /** A `Limiter`, or another decider. */
@@ -31,7 +28,7 @@ interface Common<Request> extends FailureOptions<Request> {
    * Which requests are not limited: a function says so, or a list of addresses and networks of clients, such as `['10.0.0.0/8', '2001:db8::/32', '127.0.0.1']`.
    * Behind a proxy a list needs `trusted`; the framework's own setting does not count for it. A request whose client is not certain is limited.
    */
-  readonly skip?: Skip<Request>
+  readonly skip?: ((request: Request) => Maybe<boolean>) | readonly string[]
   /** Has the preflights of browsers count: OPTIONS with Origin and Access-Control-Request-Method. They pass unlimited, if it is left out. */
   readonly preflights?: boolean
   /** Bans the key of a request that is denied for so long, such as `15m`. */
@@ -190,7 +187,7 @@ export class Clients<Request extends object> {
 }
 
 /** Returns the function of `skip`, which is checked. */
-export function skipping<Request extends object>(framework: string, skip: Skip<Request> | undefined, trusted: readonly string[] | undefined): ((request: Request) => Maybe<boolean>) | undefined {
+export function skipping<Request extends object>(framework: string, skip: Common<Request>['skip'], trusted: readonly string[] | undefined): ((request: Request) => Maybe<boolean>) | undefined {
   if (skip === undefined || typeof skip === 'function') return skip
   if (!Array.isArray(skip)) throw new TypeError(`skip must be a function, or a list of addresses and networks, such as ['10.0.0.0/8'], not ${typeof skip === 'string' ? `'${skip as string}'` : `a ${typeof skip}`}`)
   const where = within(skip as readonly string[], trusted)
