@@ -373,6 +373,9 @@ func (r *reader) descriptors(d *Domain, parent *node, path string, list *yaml.No
 		child.valueToMetric, child.share = r.boolean(f["value_to_metric"]), r.boolean(f["share_threshold"])
 		prefix, ok := networkOf(value)
 		child.network = prefix
+		if !ok && almostNetwork(value) {
+			r.doubt(f["value"], "%q is no network, and matches this very text alone: a network is written as 10.0.0.0/8, without a port, brackets or a zone", value)
+		}
 		if ok && strings.Contains(value, "/") {
 			child.inNetwork = true
 			if same := parent.networks.add(network{name, prefix}, child); same != nil {

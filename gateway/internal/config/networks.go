@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -16,6 +17,22 @@ type networks struct {
 type network struct {
 	key    string
 	prefix netip.Prefix
+}
+
+var notInAddresses = regexp.MustCompile(`[^\da-fA-F:.\[\]]`)
+
+// almostNetwork says whether a value that is no network looks like one, or like an address. Versions and times do not.
+func almostNetwork(value string) bool {
+	head, _, isNetwork := strings.Cut(strings.TrimSpace(value), "/")
+	head, _, _ = strings.Cut(head, "%")
+	dots, colons := strings.Count(head, "."), strings.Count(head, ":")
+	switch {
+	case notInAddresses.MatchString(head):
+		return false
+	case colons > 1:
+		return isNetwork || strings.Contains(head, "::") || head[0] == '['
+	}
+	return strings.Trim(head, "0123456789.:") == "" && (dots == 3 || (isNetwork && dots == 2))
 }
 
 // networkOf is the network that a value of the file or of a request names: an address alone is one, too. IPv4 in IPv6 is IPv4.
