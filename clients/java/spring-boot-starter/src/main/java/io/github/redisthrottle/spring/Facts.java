@@ -1,5 +1,6 @@
 package io.github.redisthrottle.spring;
 
+import io.github.redisthrottle.http.Networks;
 import java.util.HashSet;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
@@ -15,6 +16,11 @@ public interface Facts {
   /** Returns the key that the address of the client makes: an IPv4 address, or the network of an IPv6 address. */
   default @Nullable String getAddress() {
     return null;
+  }
+
+  /** Returns whether the client is in one of these networks, and that is certain. */
+  default boolean isFrom(Networks networks) {
+    return false;
   }
 
   /** Returns the name of who has signed in; null for nobody. */

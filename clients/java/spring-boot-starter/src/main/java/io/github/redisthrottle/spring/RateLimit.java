@@ -59,7 +59,10 @@ public @interface RateLimit {
   /** How many units a call costs: an expression, 1 by default. */
   String cost() default "";
 
-  /** An expression that is true for calls that are not limited. */
+  /**
+   * An expression that is true for calls that are not limited, or the addresses and networks of clients whose requests are not, such as
+   * {@code 10.0.0.0/8, 127.0.0.1}.
+   */
   String skip() default "";
 
   /**

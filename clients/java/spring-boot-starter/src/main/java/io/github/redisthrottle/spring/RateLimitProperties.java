@@ -65,7 +65,7 @@ public record RateLimitProperties(
    * @param key An expression for whom a request counts. By default the client's address.
    * @param keys Several keys with their limits, in place of limits and key: all are charged or none.
    * @param cost An expression for how many units a request costs. By default 1.
-   * @param skip An expression that is true for requests that are not limited.
+   * @param skip Whose requests are not limited: addresses and networks such as "10.0.0.0/8, 127.0.0.1", or an expression that is true for them.
    * @param ban For how long the key of a denied request is banned.
    * @param banAfter With how many denials within a time the ban begins, such as "10/1h". By default with the first.
    * @param outage As redis-throttle.outage, for this route.

@@ -206,6 +206,12 @@ final class Application implements AutoCloseable {
       return Mono.fromCompletionStage(() -> outgoing.get("github").takeLater()).thenReturn("sent");
     }
 
+    @RateLimit(limits = "RATE 0/h", name = "skipped", skip = "10.0.0.0/8, 2001:db8::/32, 127.0.0.2")
+    @GetMapping("/skipped")
+    Mono<Map<String, String>> skipped() {
+      return Mono.just(Map.of("page", "served"));
+    }
+
     @RateLimit(key = "header('X-Key')", limits = "plans.pro", name = "page")
     @GetMapping("/limited")
     Mono<Map<String, String>> limited() {

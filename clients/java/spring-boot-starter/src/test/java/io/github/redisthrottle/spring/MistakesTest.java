@@ -74,6 +74,9 @@ class MistakesTest {
         "routes[0].limits=RATE 5/s,routes[0].paths=/a/{ | redis-throttle.routes[0].paths | Expected close capture",
         "routes[0].limits=RATE 5/s,routes[0].cost=#bytes | redis-throttle.routes[0].cost | there are no variables here",
         "routes[0].limits=RATE 5/s,routes[0].skip=internal | redis-throttle.routes[0].skip | none of address, method, path, principal",
+        "routes[0].limits=RATE 5/s,routes[0].skip=10.1.2.3/8 | redis-throttle.routes[0].skip | write 10.0.0.0/8, or the address 10.1.2.3",
+        "routes[0].limits=RATE 5/s,routes[0].skip=127.0.0.1, 10.0.0.0/33 | redis-throttle.routes[0].skip | \"10.0.0.0/33\" is no address",
+        "routes[0].limits=RATE 5/s,routes[0].skip=localhost | redis-throttle.routes[0].skip | none of address, method, path, principal",
         "routes[0].limits=RATE 5/s,routes[0].overload=open | redis-throttle.routes[0].overload | allow, deny or raise",
         "routes[0].limits=RATE 5/s,routes[0].mistake=closed | redis-throttle.routes[0].mistake | allow, deny or raise",
         "routes[0].limits=RATE 5/s,routes[0].key=header('X-' + path) | redis-throttle.routes[0].key | join texts outside",
@@ -106,7 +109,13 @@ class MistakesTest {
   }
 
   @ParameterizedTest
-  @ValueSource(strings = {"redis-throttle.outtage=deny", "redis-throttle.route[0].limits=RATE 5/s", "redis-throttle.routes[0].limit=RATE 5/s"})
+  @ValueSource(
+      strings = {
+        "redis-throttle.outtage=deny",
+        "redis-throttle.route[0].limits=RATE 5/s",
+        "redis-throttle.routes[0].limit=RATE 5/s",
+        "redis-throttle.routes[0].skip[0]=10.0.0.0/8"
+      })
   void aPropertyThatDoesNotExistIsRefused(String property) {
     RUNNER
         .withPropertyValues(property)

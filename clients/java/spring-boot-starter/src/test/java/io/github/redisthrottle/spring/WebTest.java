@@ -21,6 +21,8 @@ import java.util.List;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestInstance;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 import org.springframework.boot.WebApplicationType;
 
 /** What holds for servlet and WebFlux applications alike. */
@@ -59,7 +61,10 @@ abstract class WebTest {
             "redis-throttle.routes[3].paths=/limited",
             "redis-throttle.routes[3].key='twice'",
             "redis-throttle.routes[3].limits=plans.pro",
-            "redis-throttle.routes[3].skip=query('both') != 'yes'");
+            "redis-throttle.routes[3].skip=query('both') != 'yes'",
+            "redis-throttle.routes[4].paths=/inside/**",
+            "redis-throttle.routes[4].limits=RATE 0/h",
+            "redis-throttle.routes[4].skip=10.0.0.0/8, 2001:db8::/32, 127.0.0.2");
   }
 
   @AfterAll
@@ -98,6 +103,24 @@ abstract class WebTest {
     try (var redis = server.client()) {
       assertTrue(redis.exists("http:open:203.0.113.7"));
     }
+  }
+
+  @ParameterizedTest
+  @CsvSource(
+      delimiter = '|',
+      value = {
+        "10.2.3.4 | true",
+        "::ffff:10.2.3.4 | true",
+        "2001:DB8::1 | true",
+        "127.0.0.2 | true",
+        "203.0.113.7 | false",
+        "10.2.3.4, 203.0.113.7 | false",
+        "203.0.113.7, 10.2.3.4 | false",
+        "unknown | false",
+      })
+  void requestsOfNetworksAreNotLimited(String forwarded, boolean skipped) throws IOException {
+    assertEquals(skipped ? 404 : 429, application.get("/inside/a", "X-Forwarded-For", forwarded).statusCode());
+    assertEquals(skipped ? 200 : 429, application.get("/skipped", "X-Forwarded-For", forwarded).statusCode(), "by the annotation");
   }
 
   @Test

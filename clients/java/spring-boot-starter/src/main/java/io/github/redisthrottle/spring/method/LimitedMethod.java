@@ -6,6 +6,7 @@ import io.github.redisthrottle.Limit;
 import io.github.redisthrottle.spring.Expressions;
 import io.github.redisthrottle.spring.NamedLimits;
 import io.github.redisthrottle.spring.RateLimit;
+import io.github.redisthrottle.spring.Skip;
 import java.lang.reflect.Method;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -24,7 +25,7 @@ final class LimitedMethod {
   private final @Nullable Fallback fallback;
 
   /** An annotation. {@code key}, {@code cost} and {@code skip} may be null. */
-  private record Part(String name, @Nullable Expression key, List<Limit> limits, @Nullable Expression cost, @Nullable Expression skip) {}
+  private record Part(String name, @Nullable Expression key, List<Limit> limits, @Nullable Expression cost, @Nullable Skip skip) {}
 
   /** A call to decide, and the limits of each of its keys. */
   record Asked(Call call, List<List<Limit>> limits) {}
@@ -48,7 +49,7 @@ final class LimitedMethod {
               one.key().isEmpty() ? null : checked(method, "key", () -> Expressions.parseKey(one.key(), variables)),
               limits,
               expression(method, "cost", one.cost(), variables),
-              expression(method, "skip", one.skip(), variables)));
+              one.skip().isEmpty() ? null : checked(method, "skip", () -> Skip.of(one.skip(), text -> Expressions.parse(text, variables)))));
     }
   }
 
@@ -88,7 +89,7 @@ final class LimitedMethod {
     Keys keys = null;
     Call call = null;
     for (Part part : parts) {
-      if (part.skip() != null && Expressions.skips(part.skip(), context)) {
+      if (part.skip() != null && part.skip().applies(context)) {
         continue;
       }
       String key = part.key() == null ? part.name() : part.name() + ":" + Expressions.key(part.key(), context);

@@ -1,5 +1,6 @@
 package io.github.redisthrottle.spring.reactive;
 
+import io.github.redisthrottle.http.Networks;
 import io.github.redisthrottle.spring.Facts;
 import io.github.redisthrottle.spring.web.WebLimits;
 import java.net.InetSocketAddress;
@@ -38,6 +39,15 @@ public final class ExchangeFacts implements Facts {
 
   @Override
   public String getAddress() {
+    return web.client(text(request.getRemoteAddress()), request.getLocalAddress() == null, forwarded());
+  }
+
+  @Override
+  public boolean isFrom(Networks networks) {
+    return web.isFrom(networks, text(request.getRemoteAddress()), request.getLocalAddress() == null, forwarded());
+  }
+
+  private List<String> forwarded() {
     // Not by get, whose signature differs between versions of Spring.
     List<String> forwarded = new ArrayList<>();
     request
@@ -48,7 +58,7 @@ public final class ExchangeFacts implements Facts {
                 forwarded.addAll(values);
               }
             });
-    return web.client(text(request.getRemoteAddress()), request.getLocalAddress() == null, forwarded);
+    return forwarded;
   }
 
   private static @Nullable String text(@Nullable InetSocketAddress address) {

@@ -1,5 +1,6 @@
 package io.github.redisthrottle.spring.servlet;
 
+import io.github.redisthrottle.http.Networks;
 import io.github.redisthrottle.spring.Facts;
 import io.github.redisthrottle.spring.web.WebLimits;
 import jakarta.servlet.http.HttpServletRequest;
@@ -23,9 +24,21 @@ public final class ServletFacts implements Facts {
 
   @Override
   public String getAddress() {
-    List<String> forwarded = Collections.list(request.getHeaders("X-Forwarded-For"));
+    return web.client(request.getRemoteAddr(), isLocal(), forwarded());
+  }
+
+  @Override
+  public boolean isFrom(Networks networks) {
+    return web.isFrom(networks, request.getRemoteAddr(), isLocal(), forwarded());
+  }
+
+  private boolean isLocal() {
     String local = request.getLocalAddr();
-    return web.client(request.getRemoteAddr(), local == null || local.isEmpty(), forwarded);
+    return local == null || local.isEmpty();
+  }
+
+  private List<String> forwarded() {
+    return Collections.list(request.getHeaders("X-Forwarded-For"));
   }
 
   @Override

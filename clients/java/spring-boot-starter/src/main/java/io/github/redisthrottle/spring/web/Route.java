@@ -11,6 +11,7 @@ import io.github.redisthrottle.spring.Expressions;
 import io.github.redisthrottle.spring.Facts;
 import io.github.redisthrottle.spring.RateLimitProperties;
 import io.github.redisthrottle.spring.Settings;
+import io.github.redisthrottle.spring.Skip;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -18,7 +19,6 @@ import java.util.Locale;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
-import java.util.stream.Stream;
 import org.jspecify.annotations.Nullable;
 import org.springframework.expression.EvaluationContext;
 import org.springframework.expression.Expression;
@@ -37,7 +37,7 @@ public final class Route {
   private final Set<String> methods;
   private final List<Part> parts = new ArrayList<>();
   private final @Nullable Expression cost;
-  private final @Nullable Expression skip;
+  private final @Nullable Skip skip;
   private final @Nullable Duration ban;
   private final @Nullable String banAfter;
 
@@ -62,7 +62,8 @@ public final class Route {
     this.paths = route.paths().stream().map(path -> Settings.value(property + ".paths", path, Route::pattern)).toList();
     this.methods = Set.copyOf(route.methods().stream().map(method -> Settings.value(property + ".methods", method, Route::method)).toList());
     this.cost = expression(property + ".cost", route.cost());
-    this.skip = expression(property + ".skip", route.skip());
+    String skipped = route.skip();
+    this.skip = skipped == null ? null : Settings.value(property + ".skip", skipped, text -> Skip.of(text, Expressions::parseOfRoute));
     this.ban = route.ban();
     this.banAfter = route.banAfter();
     if (ban != null && ban.toMillis() <= 0) {
@@ -135,7 +136,8 @@ public final class Route {
 
   /** Returns whether it asks who has signed in, which is known only behind the filters of Spring Security. */
   public boolean asksPrincipal() {
-    return Stream.concat(parts.stream().map(Part::key), Stream.of(cost, skip).filter(one -> one != null)).anyMatch(Expressions::asksPrincipal);
+    boolean skipAsks = skip != null && skip.asksPrincipal();
+    return skipAsks || (cost != null && Expressions.asksPrincipal(cost)) || parts.stream().map(Part::key).anyMatch(Expressions::asksPrincipal);
   }
 
   /** Decides about a request. The stage fails with what is to be raised. */
@@ -144,7 +146,7 @@ public final class Route {
     try {
       EvaluationContext context =
           SimpleEvaluationContext.forPropertyAccessors(DataBindingPropertyAccessor.forReadOnlyAccess()).withInstanceMethods().withRootObject(facts).build();
-      if (skip != null && Expressions.skips(skip, context)) {
+      if (skip != null && skip.applies(context)) {
         return CompletableFuture.completedFuture(Decision.NONE);
       }
       List<List<Limit>> limits = parts.stream().map(Part::limits).toList();

@@ -3,6 +3,7 @@ package io.github.redisthrottle.spring.web;
 import io.github.redisthrottle.Decider;
 import io.github.redisthrottle.http.ClientAddress;
 import io.github.redisthrottle.http.HeaderFields.XRateLimit;
+import io.github.redisthrottle.http.Networks;
 import io.github.redisthrottle.spring.Answers;
 import io.github.redisthrottle.spring.NamedLimits;
 import io.github.redisthrottle.spring.RateLimitProperties;
@@ -74,6 +75,25 @@ public record WebLimits(
               + " are trusted, by redis-throttle.clients.trusted or server.forward-headers-strategy");
     }
     return key;
+  }
+
+  /**
+   * Returns whether a request comes from networks, and that is certain.
+   *
+   * @param networks the networks
+   * @param peer the address of who has sent the request; null without one
+   * @param local whether it came over a Unix socket
+   * @param forwarded the values of X-Forwarded-For, in order
+   */
+  public boolean isFrom(Networks networks, @Nullable String peer, boolean local, List<String> forwarded) {
+    boolean isNobody = peer == null || peer.isEmpty();
+    boolean isFrom = address.isFrom(networks, peer, isNobody && !local ? List.of() : forwarded);
+    if (!isFrom && !trusts && !forwarded.isEmpty()) {
+      warnOnce(
+          "skip has networks, and a request has X-Forwarded-For, but no proxy is trusted, so it is limited; name the proxies by"
+              + " redis-throttle.clients.trusted");
+    }
+    return isFrom;
   }
 
   static void warnOnce(String warning) {

@@ -83,7 +83,7 @@ public final class ThrottleGatewayFilterFactory extends AbstractGatewayFilterFac
       this.cost = cost;
     }
 
-    /** Returns an expression that is true for requests that are not limited. */
+    /** Returns an expression that is true for requests that are not limited, or the networks of their clients. */
     public @Nullable String getSkip() {
       return skip;
     }
