@@ -26,6 +26,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"redis-throttle/ratelimit"
+	"redis-throttle/ratelimit/internal/lag"
 )
 
 // New returns a Limiter on client. It panics if client is nil. Its methods send, and return when the reply is there or
@@ -43,7 +44,7 @@ func Client(client rueidis.Client) interface {
 	if client == nil {
 		panic("rueidislimit: a rueidis client is needed, not nil")
 	}
-	return sender{client, &sync.Map{}, &flight{}}
+	return sender{client, &sync.Map{}, &flight{server: lag.Server{ClosesIdle: true}}}
 }
 
 type sender struct {

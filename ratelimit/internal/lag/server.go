@@ -7,6 +7,9 @@ import (
 
 // Server is what a busy process knows of a server: since when calls have had no answer. The zero Server has been asked nothing.
 type Server struct {
+	// ClosesIdle is set of a client that asks for signs of life, and closes a connection on which none came in time. A call may meet that end.
+	ClosesIdle bool
+
 	silence  atomic.Pointer[Watch] // of the first call that was sent since the last answer; nil if there is none
 	answered atomic.Int64          // when the last answer came, by Ns
 	blamed   atomic.Int64          // when this process was last to blame for a call, by Ns
@@ -56,7 +59,7 @@ func (s *Server) IsBusy(began time.Time, late, took time.Duration) bool {
 	if took < first && Ns(now)-blamed < int64(livesFor) {
 		return true
 	}
-	if s.wasBusy(began, late, took) || (took < first && s.toldNothing(began, now)) {
+	if s.wasBusy(began, late, took) || (s.ClosesIdle && took < first && s.toldNothing(began, now)) {
 		s.blamed.Store(Ns(now))
 		return true
 	}

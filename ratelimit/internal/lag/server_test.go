@@ -118,18 +118,20 @@ func TestADeadServerIsNotHiddenByWhatOtherCallsHaveMet(t *testing.T) {
 // moment is over as it begins.
 func TestACallThatMeetsTheEndOfAConnectionTellsNothingOfTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s Server
+		s := Server{ClosesIdle: true}
 		time.Sleep(time.Hour)
 		began, own := time.Now(), s.Begin()
 		defer own.End()
 		time.Sleep(first - 1)
 		assert.True(t, s.IsBusy(began, 0, first-1), "nobody else waits for the server")
+		var other Server
+		assert.False(t, other.IsBusy(began, 0, first-1), "of a client that closes no connection by itself, it is a call that others have sent")
 		time.Sleep(livesFor)
 		assert.False(t, s.IsBusy(time.Now(), 0, 1), "another call has waited for a second")
 		s.Answer()
 		time.Sleep(livesFor - 1)
-		other := s.Begin()
-		defer other.End()
+		another := s.Begin()
+		defer another.End()
 		assert.True(t, s.IsBusy(time.Now(), 0, 1), "the server has answered within a second")
 		s.blamed.Store(0)
 		time.Sleep(1)
