@@ -93,8 +93,8 @@ func TestACertificateIsReplaced(t *testing.T) {
 	require.NoError(t, err)
 	at := net.JoinHostPort("127.0.0.1", fmt.Sprint(port))
 	shows := func(dir string) { s.MustDo("CONFIG", "SET", "tls-cert-file", dir+"/crt", "tls-key-file", dir+"/key") }
-	for library, client := range byTLS(t, at, trusted) {
-		l := ratelimit.New(client, ratelimit.Options{})
+	for library, open := range byTLS(t, at, trusted) {
+		l := ratelimit.New(open(), ratelimit.Options{})
 		becomes(t, l, library, "")
 		shows(second)
 		_, err := l.Limit(t.Context(), library, ofMany, 1)
@@ -110,14 +110,18 @@ func TestACertificateIsReplaced(t *testing.T) {
 	}
 }
 
-func byTLS(t *testing.T, at string, trusted *x509.CertPool) map[string]client {
+func byTLS(t *testing.T, at string, trusted *x509.CertPool) map[string]func() client {
 	t.Helper()
 	config := &tls.Config{RootCAs: trusted, ServerName: "127.0.0.1"}
-	single := redis.NewClient(&redis.Options{Addr: at, TLSConfig: config, MaxRetries: -1, DialerRetries: 1})
-	t.Cleanup(func() { _ = single.Close() })
-	return map[string]client{
-		"go-redis": single,
-		"rueidis":  rueidislimit.Client(connect(t, rueidis.ClientOption{InitAddress: []string{at}, TLSConfig: config, ForceSingleClient: true})),
+	return map[string]func() client{
+		"go-redis": func() client {
+			single := redis.NewClient(&redis.Options{Addr: at, TLSConfig: config, MaxRetries: -1, DialerRetries: 1})
+			t.Cleanup(func() { _ = single.Close() })
+			return single
+		},
+		"rueidis": func() client {
+			return rueidislimit.Client(connect(t, rueidis.ClientOption{InitAddress: []string{at}, TLSConfig: config, ForceSingleClient: true}))
+		},
 	}
 }
 
