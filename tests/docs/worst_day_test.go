@@ -35,8 +35,7 @@ func TestEachCellOfTheWorstDayHasATest(t *testing.T) {
 	assert.Equal(t, len(table.Cases)+1, strings.Count(day, "\n|"), "a row for each: those that are killed and that hang share one")
 	for _, c := range table.Cases {
 		for _, column := range []string{"Go", "Node.js", "Python", "Java", "throttle-gateway"} {
-			untested := c.Situation == "a cluster's master hung" && column == "throttle-gateway"
-			require.Equal(t, untested, len(c.Tests[column]) == 0, "%s, %s", c.Situation, column)
+			require.NotEmpty(t, c.Tests[column], "%s, %s", c.Situation, column)
 			for _, test := range c.Tests[column] {
 				file, name, _ := strings.Cut(test, ": ")
 				source, err := os.ReadFile(filepath.Join(root, file))

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -196,26 +197,33 @@ func TestTheLogSaysWhatHelpsAgainstSlotsThatDiffer(t *testing.T) {
 // taken over, which nobody who asks the old one would learn of.
 func TestAnOutageEndsWhenAReplicaTakesOver(t *testing.T) {
 	t.Parallel()
-	c := topology.StartCluster(t)
-	g := start(t, c.Nodes[0].Addr(), basic, "REDIS_TYPE=CLUSTER", "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION=true", "REDIS_TIMEOUT=1s")
-	g.awaitReady(true, "at the start")
-	master := c.Masters()[1]
-	replica := c.ReplicaOf(master)
-	master.Kill()
-	asked := 0
-	await(t, "a breaker is open", func() bool {
-		asked++
-		_ = g.asks(ask("shop", 0, "user="+strconv.Itoa(asked)))
-		return g.metric("throttle_gateway_redis_out") == 1
-	})
-	for range 20 {
-		byHTTP, byGRPC := g.ready()
-		require.True(t, byHTTP && byGRPC, "other nodes decide")
-	}
-	replica.MustDo("CLUSTER", "FAILOVER", "TAKEOVER")
-	await(t, "no breaker is open", func() bool { return g.metric("throttle_gateway_redis_out") == 0 })
-	for i := range 40 {
-		assert.Regexp(t, "^OK", g.asks(ask("shop", 0, "user=new"+strconv.Itoa(i))))
+	for how, fails := range map[string]func(*server.Server){"killed": (*server.Server).Kill, "hangs": (*server.Server).Pause} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			c := topology.StartCluster(t)
+			g := start(t, c.Nodes[0].Addr(), basic, "REDIS_TYPE=CLUSTER", "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION=true", "REDIS_TIMEOUT=1s")
+			g.awaitReady(true, "at the start")
+			master := c.Masters()[1]
+			replica := c.ReplicaOf(master)
+			fails(master)
+			asked := 0
+			await(t, "a breaker is open", func() bool {
+				asked++
+				began := time.Now()
+				_ = g.asks(ask("shop", 0, "user="+strconv.Itoa(asked)))
+				t.Logf("request %d took %v", asked, time.Since(began).Round(time.Millisecond))
+				return g.metric("throttle_gateway_redis_out") == 1
+			})
+			for range 20 {
+				byHTTP, byGRPC := g.ready()
+				require.True(t, byHTTP && byGRPC, "other nodes decide")
+			}
+			replica.MustDo("CLUSTER", "FAILOVER", "TAKEOVER")
+			await(t, "no breaker is open", func() bool { return g.metric("throttle_gateway_redis_out") == 0 })
+			for i := range 40 {
+				assert.Regexp(t, "^OK", g.asks(ask("shop", 0, "user=new"+strconv.Itoa(i))))
+			}
+		})
 	}
 }
 

@@ -165,7 +165,11 @@ func (l *line) send(b *batch) {
 	for range dials {
 		began := time.Now()
 		watch := l.server.Begin()
-		b.exec(l.shared.client)
+		ctx := context.Background()
+		if l.shared.masters != nil {
+			ctx = context.WithValue(ctx, attemptsKey{}, &attempts{busy: func() bool { return l.server.IsBusy(began, watch.Late(), time.Since(began)) }})
+		}
+		b.exec(ctx, l.shared.client)
 		late, took := watch.End(), time.Since(began)
 		if !TimedOut(b.err) {
 			if b.err == nil || isReply(b.err) {
@@ -187,9 +191,8 @@ func (l *line) send(b *batch) {
 	}
 }
 
-func (b *batch) exec(client redis.UniversalClient) {
+func (b *batch) exec(ctx context.Context, client redis.UniversalClient) {
 	pipe := client.Pipeline()
-	ctx := context.Background()
 	b.late = 0
 	for _, cmd := range b.cmds {
 		if cmd != nil {

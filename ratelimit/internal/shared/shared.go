@@ -56,6 +56,7 @@ func New(client redis.UniversalClient, o Options) *Client {
 	s := &Client{client: client, o: o}
 	if cluster, ok := client.(*redis.ClusterClient); ok {
 		s.masters = masters.Of(cluster)
+		cluster.OnNewNode(func(node *redis.Client) { node.AddHook(oneTimeout{}) })
 	}
 	return s
 }
@@ -157,9 +158,9 @@ func shareable(cmd redis.Cmder) bool {
 
 // lineOf is where a command waits.
 func (s *Client) lineOf(cmd redis.Cmder) *line {
-	node := ""
+	node, name := "", ""
 	if key := int(FirstKey(cmd)); key < len(cmd.Args()) {
-		name, _ := cmd.Args()[key].(string)
+		name, _ = cmd.Args()[key].(string)
 		if s.masters != nil {
 			node = s.masters.Addr(name)
 		} else if ring, ok := s.client.(*redis.Ring); ok {
@@ -171,7 +172,12 @@ func (s *Client) lineOf(cmd redis.Cmder) *line {
 	if l, ok := s.lines.Load(node); ok {
 		return l.(*line)
 	}
-	l, _ := s.lines.LoadOrStore(node, &line{shared: s})
+	l, known := s.lines.LoadOrStore(node, &line{shared: s})
+	if cluster, ok := s.client.(*redis.ClusterClient); ok && !known && node != "" { // the client may have known the node before it was shared
+		if master, err := cluster.MasterForKey(context.Background(), name); err == nil {
+			master.AddHook(oneTimeout{})
+		}
+	}
 	return l.(*line)
 }
 
