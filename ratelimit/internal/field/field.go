@@ -39,6 +39,7 @@ type policy struct {
 type Policies struct {
 	policies []policy
 	list     string // RateLimit-Policy without a partition key
+	repeats  bool   // whether a name is there twice
 }
 
 // Valid refuses limits that the server would refuse, and names that a field cannot hold.
@@ -51,7 +52,7 @@ func Valid(limits ratelimit.Limits) (*Policies, error) {
 
 // policiesOf takes limits whose counts and periods are positive.
 func policiesOf(limits ratelimit.Limits) (*Policies, error) {
-	p := &Policies{policies: make([]policy, len(limits))}
+	p := &Policies{policies: make([]policy, 0, len(limits))}
 	for i := range limits {
 		limit := about.Of(&limits[i])
 		name := Name(limits, i)
@@ -70,7 +71,8 @@ func policiesOf(limits ratelimit.Limits) (*Policies, error) {
 		if err != nil {
 			return nil, fmt.Errorf("ratelimit: %w", err)
 		}
-		p.policies[i] = policy{name: name, text: text, item: whole, hidden: limit.Shadow}
+		p.repeats = p.repeats || slices.ContainsFunc(p.policies, func(q policy) bool { return q.name == name })
+		p.policies = append(p.policies, policy{name: name, text: text, item: whole, hidden: limit.Shadow})
 	}
 	p.list = p.write("", func(q *policy) string { return q.item })
 	return p, nil
@@ -98,7 +100,7 @@ var numbered = [...]string{"limit-1", "limit-2", "limit-3", "limit-4", "limit-5"
 // Apart gives policies names that no other limit of a response has: one that is taken, in h or by an earlier key, gets the next number that is
 // free, as in default-2 or limit-3. A nil one, of a key that a policy lets through, stays.
 func Apart(h http.Header, policies []*Policies) {
-	if len(policies) == 1 && len(h[policyField]) == 0 {
+	if len(policies) == 1 && len(h[policyField]) == 0 && (policies[0] == nil || !policies[0].repeats) {
 		return
 	}
 	taken, own := namesIn(h), map[string]bool{}
