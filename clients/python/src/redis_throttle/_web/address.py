@@ -12,6 +12,7 @@ from .._core.undecided import warn_once
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+_NETWORKS = (ipaddress.IPv4Network, ipaddress.IPv6Network)
 Peer = str | Mapping[str, Any]
 """An address, the scope of an ASGI request, or the environ of a WSGI request (`request.META` of Django)."""
 
@@ -69,7 +70,7 @@ def within(inside: Iterable[str | Network], trusted: Iterable[str | Network]) ->
 
 def networks(given: Iterable[str | Network], option: str = "trusted") -> tuple[Network, ...]:
     """Return addresses and networks, or raise an error that names the option and the one that is wrong."""
-    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+    if isinstance(given, (str, bytes, *_NETWORKS)) or not isinstance(given, Iterable):  # a network is iterable by all of its addresses
         wanted = "a function of the request, or a list" if option == "skip" else "a list"
         example = [given] if isinstance(given, str) else ["10.1.0.0/24"]
         raise TypeError(f"{option} must be {wanted} of addresses and networks, such as {example!r}, not {given!r}")
