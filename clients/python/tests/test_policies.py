@@ -474,6 +474,27 @@ async def test_nor_does_one_of_asyncio(monkeypatch: pytest.MonkeyPatch) -> None:
     await limiter.close()
 
 
+async def test_a_function_of_asyncio_does_not_outlive_the_layer() -> None:
+    calls, began, ended = list[int](), asyncio.Event(), asyncio.Event()
+
+    async def read() -> dict[str, str]:
+        calls.append(1)
+        if len(calls) > 1:
+            began.set()
+            try:
+                await asyncio.sleep(3600)
+            finally:
+                ended.set()
+        return {}
+
+    limiter = AsyncLimiter(AsyncPolicies(AsyncFakeLimiter(), read, refresh="1ms", log=lambda line: None))
+    while not began.is_set():
+        await limiter.peek("k", API)
+        await asyncio.sleep(0.002)
+    await limiter.close()
+    await asyncio.wait_for(ended.wait(), 1)
+
+
 def test_a_limiter_of_a_module_is_used_in_any_number_of_loops() -> None:
     hash = {"api": "RATE 1/m"}
     hangs = asyncio.Event

@@ -96,9 +96,11 @@ class _AsyncOfFunction:
         given = self._function()
         if isinstance(given, Awaitable):
             task = asyncio.ensure_future(given)
-            done, _ = await asyncio.wait({task}, timeout=_PATIENCE)
-            if not done:
-                task.cancel()
+            try:
+                await asyncio.wait({task}, timeout=_PATIENCE)
+            finally:  # also where the layer is closed, and this is cancelled
+                is_late = task.cancel()
+            if is_late:
                 raise TimeoutError(f"there is no answer within {_PATIENCE:g} s")
             given = task.result()
         return _of_function(given, version)
