@@ -123,6 +123,28 @@ abstract class WebTest {
     assertEquals(skipped ? 200 : 429, application.get("/skipped", "X-Forwarded-For", forwarded).statusCode(), "by the annotation");
   }
 
+  /** Of all that stands in X-Forwarded-For, Spring takes the left end for the peer, where the client writes, and drops the rest. */
+  @Test
+  void networksAreNotToldByWhatSpringTakesForThePeer() {
+    try (Application other =
+        Application.start(
+            type,
+            server,
+            List.of(),
+            "server.forward-headers-strategy=framework",
+            "redis-throttle.clients.trusted=127.0.0.0/8",
+            "redis-throttle.routes[0].paths=/inside/**",
+            "redis-throttle.routes[0].limits=RATE 0/h",
+            "redis-throttle.routes[0].skip=10.0.0.0/8")) {
+      for (String[] forged : new String[][] {{"X-Forwarded-For", "10.2.3.4, 203.0.113.7"}, {"Forwarded", "for=10.2.3.4", "X-Forwarded-For", "203.0.113.7"}}) {
+        assertEquals(429, other.get("/inside/a", forged).statusCode(), String.join(" ", forged));
+        assertEquals(429, other.get("/skipped", forged).statusCode(), "by the annotation");
+      }
+      // A servlet application sees behind Spring's notion. WebFlux does not show what was received.
+      assertEquals(type == WebApplicationType.SERVLET ? 404 : 429, other.get("/inside/a", "X-Forwarded-For", "10.2.3.4").statusCode());
+    }
+  }
+
   @Test
   void addressesOfOneNetworkShareAKey() {
     assertEquals(200, application.get("/open/a", "X-Forwarded-For", "2001:db8:1:2::1").statusCode());

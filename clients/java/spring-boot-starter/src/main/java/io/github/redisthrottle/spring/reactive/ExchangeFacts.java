@@ -10,8 +10,10 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import org.jspecify.annotations.Nullable;
+import org.springframework.context.ApplicationContext;
 import org.springframework.http.server.reactive.ServerHttpRequest;
 import org.springframework.web.server.ServerWebExchange;
+import org.springframework.web.server.adapter.WebHttpHandlerBuilder;
 import reactor.core.publisher.Mono;
 
 /** What expressions know of a request to a WebFlux application. */
@@ -44,6 +46,11 @@ public final class ExchangeFacts implements Facts {
 
   @Override
   public boolean isFrom(Networks networks) {
+    ApplicationContext context = exchange.getApplicationContext();
+    if (context != null && context.containsBean(WebHttpHandlerBuilder.FORWARDED_HEADER_TRANSFORMER_BEAN_NAME)) {
+      web.warnOfHiddenPeer();
+      return false;
+    }
     return web.isFrom(networks, text(request.getRemoteAddress()), request.getLocalAddress() == null, forwarded());
   }
 

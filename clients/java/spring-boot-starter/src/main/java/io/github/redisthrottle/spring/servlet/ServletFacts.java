@@ -3,6 +3,8 @@ package io.github.redisthrottle.spring.servlet;
 import io.github.redisthrottle.http.Networks;
 import io.github.redisthrottle.spring.Facts;
 import io.github.redisthrottle.spring.web.WebLimits;
+import jakarta.servlet.ServletRequest;
+import jakarta.servlet.ServletRequestWrapper;
 import jakarta.servlet.http.HttpServletRequest;
 import java.security.Principal;
 import java.util.Collections;
@@ -24,20 +26,30 @@ public final class ServletFacts implements Facts {
 
   @Override
   public String getAddress() {
-    return web.client(request.getRemoteAddr(), isLocal(), forwarded());
+    return web.client(request.getRemoteAddr(), isLocal(request), forwarded(request));
   }
 
   @Override
   public boolean isFrom(Networks networks) {
-    return web.isFrom(networks, request.getRemoteAddr(), isLocal(), forwarded());
+    // Spring's ForwardedHeaderFilter wraps the request, and has what a client wrote for the peer.
+    HttpServletRequest received = received();
+    return web.isFrom(networks, received.getRemoteAddr(), isLocal(received), forwarded(received));
   }
 
-  private boolean isLocal() {
+  private HttpServletRequest received() {
+    ServletRequest at = request;
+    while (at instanceof ServletRequestWrapper wrapper) {
+      at = wrapper.getRequest();
+    }
+    return at instanceof HttpServletRequest received ? received : request;
+  }
+
+  private static boolean isLocal(HttpServletRequest request) {
     String local = request.getLocalAddr();
     return local == null || local.isEmpty();
   }
 
-  private List<String> forwarded() {
+  private static List<String> forwarded(HttpServletRequest request) {
     return Collections.list(request.getHeaders("X-Forwarded-For"));
   }
 

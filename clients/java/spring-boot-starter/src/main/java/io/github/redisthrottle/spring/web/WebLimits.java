@@ -96,6 +96,13 @@ public record WebLimits(
     return isFrom;
   }
 
+  /** Says that networks do not count, since Spring has put what a client wrote in place of the peer, and dropped the header. */
+  public void warnOfHiddenPeer() {
+    warnOnce(
+        "skip has networks, and nobody is in one: Spring's ForwardedHeaderTransformer takes for the peer what a client wrote; set"
+            + " server.forward-headers-strategy to none, and name the proxies by redis-throttle.clients.trusted");
+  }
+
   static void warnOnce(String warning) {
     if (WARNED.add(warning)) {
       LOG.warn("redis-throttle: " + warning);
