@@ -19,7 +19,7 @@ import (
 func (r *Redis) Client(certificates *Certificates) (redis.UniversalClient, error) {
 	o := &redis.UniversalOptions{
 		DialTimeout: r.Timeout, ReadTimeout: r.Timeout, WriteTimeout: r.Timeout, PoolTimeout: r.Timeout,
-		DialerRetries: 1, MaxRetries: -1, ContextTimeoutEnabled: true, PoolSize: r.PoolSize, PipelinePoolSize: -1,
+		DialerRetries: 1, ContextTimeoutEnabled: true, PoolSize: r.PoolSize, PipelinePoolSize: -1,
 	}
 	err := r.address(o)
 	if err != nil {
