@@ -141,7 +141,7 @@ func (g *gateway) killAndReload(s *server.Server, round int) {
 	s.Pause()
 	paused, before, sofar := time.Now(), denied.Load(), passed.Load()
 	await(t, "requests are denied while Redis stands still", func() bool { return denied.Load() > before+callers || wrong.Load() > 0 })
-	probes := int64(time.Since(paused)/time.Second) + 1 // one call a second tries a server that is left alone, and this one decides them all
+	probes := int64(time.Since(paused) / time.Second) // one call a second tries a server that is left alone, and this one decides them all
 	s.Resume()
 	await(t, "requests pass again", func() bool { return passed.Load() > sofar+units/10 || wrong.Load() > 0 })
 	reload(s.Kill)
