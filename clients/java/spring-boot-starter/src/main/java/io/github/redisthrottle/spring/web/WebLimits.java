@@ -72,7 +72,7 @@ public record WebLimits(
     } else if (!forwarded.isEmpty() && !isNobody && !trusts) {
       warnOnce(
           "a request has X-Forwarded-For, but no proxy is trusted; behind a proxy all clients share the key of the proxy: say which proxies"
-              + " are trusted, by redis-throttle.clients.trusted or server.forward-headers-strategy");
+              + " are trusted, by redis-throttle.clients.trusted, or set server.forward-headers-strategy to native");
     }
     return key;
   }
