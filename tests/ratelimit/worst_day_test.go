@@ -69,8 +69,16 @@ func TestAPasswordThatChangesIsAMistakeUntilItIsRight(t *testing.T) {
 		becomes(t, l, library, "")
 		set("other")
 		becomes(t, l, library, "MISTAKE")
-		_, err := l.Limit(t.Context(), library, ofMany, 1)
-		require.EqualValues(t, "MISTAKE", codes.Of(err), "%s: it stays one: %v", library, err)
+		closed := 0 // a call may still meet the end of one of the connections that there were, of which rueidis has four
+		for range 50 {
+			_, err := l.Limit(t.Context(), library, ofMany, 1)
+			if codes.Of(err) == "OUTAGE" {
+				closed++
+				continue
+			}
+			require.EqualValues(t, "MISTAKE", codes.Of(err), "%s: it stays one: %v", library, err)
+		}
+		require.LessOrEqual(t, closed, 4, library)
 		set("right")
 		becomes(t, l, library, "")
 	}
