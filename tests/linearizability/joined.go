@@ -61,7 +61,7 @@ type joined struct{ members []one }
 func join(tag string, limits ...[]naive.Limit) *joined {
 	j := &joined{}
 	for i, l := range limits {
-		j.members = append(j.members, one{fmt.Sprint(tag, ":", i), l, j})
+		j.members = append(j.members, one{key: fmt.Sprint(tag, ":", i), limits: l, group: j})
 	}
 	return j
 }

@@ -29,9 +29,11 @@ type one struct {
 	limits []naive.Limit
 	// group is the keys that are asked with it, nil where there are none.
 	group *joined
+	// policies are what its limits change to and from, from one call to the next, nil where they stay. Callers learn of a change one by one.
+	policies [][]naive.Limit
 }
 
-// subjects are keys with limits of all kinds, most of which a busy client uses up within some calls; three keys
+// subjects are keys with limits of all kinds, most of which a busy client uses up within some calls; a key whose policy changes; three keys
 // that are asked together; a key with leases; and keys of units and slots that are taken and settled together.
 // Keys with leases get movedTimeouts.
 func subjects(r *rand.Rand, movedTimeouts bool) (s []subject) {
@@ -54,6 +56,8 @@ func subjects(r *rand.Rand, movedTimeouts bool) (s []subject) {
 	} {
 		s = append(s, one{key: fmt.Sprintf("%s:%d", kind.name, r.IntN(1e6)), limits: kind.limits})
 	}
+	policies := [][]naive.Limit{{rate()}, {rate(), window}, {fixed, rate()}}
+	s = append(s, one{key: fmt.Sprintf("policy:%d", r.IntN(1e6)), policies: policies})
 	s = append(s, join(fmt.Sprintf("{joined:%d}", r.IntN(1e6)), []naive.Limit{rate()}, []naive.Limit{rate(), rate()}, quota[:1]))
 	s = append(s, &leased{key: fmt.Sprintf("leased:%d", r.IntN(1e6)), slots: 1 + r.Int64N(3), movedTimeouts: movedTimeouts})
 	admitted := admit(fmt.Sprintf("{admitted:%d}", r.IntN(1e6)), 1+r.Int64N(2), []naive.Limit{rate()}, quota[:1])
@@ -85,6 +89,9 @@ func (s one) does(words []string, run func(m *naive.Model, nowNs int64) []int64)
 
 // call makes up a call.
 func (s one) call(r *rand.Rand) *call {
+	if s.policies != nil {
+		s.limits = s.policies[r.IntN(len(s.policies))]
+	}
 	o := naive.Options{Cost: r.Int64N(4)}
 	onlyRates := !slices.ContainsFunc(s.limits, func(l naive.Limit) bool { return l.Kind != naive.Rate })
 	if r.IntN(3) == 0 {
