@@ -14,6 +14,7 @@ import (
 
 // Of returns what a test needs in each size.
 func Of[T any](small, full T) T {
+	noteAsked()
 	if testing.Short() {
 		return small
 	}
@@ -34,6 +35,7 @@ func Proving() bool { return os.Getenv("PROVE") != "" }
 // NeedsFull skips a test that cannot be made smaller, where tests are small.
 func NeedsFull(t testing.TB) {
 	t.Helper()
+	noteAsked()
 	if testing.Short() {
 		t.Skip("at full size only: make test-full")
 	}
