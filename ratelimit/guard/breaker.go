@@ -21,6 +21,7 @@ type breaker struct {
 	node  string
 	*gobreaker.CircuitBreaker[ratelimit.Result]
 	server   lag.Server
+	tally    tally
 	together atomic.Uint32 // calls that failed with one that was counted, in about the window
 
 	mu    sync.Mutex // also held when gobreaker, which holds its own lock, calls changed
@@ -39,24 +40,41 @@ func (g *Guard) newBreaker(node string) *breaker {
 	b := &breaker{guard: g, node: node}
 	failures := uint32(g.o.Failures)
 	b.CircuitBreaker = gobreaker.NewCircuitBreaker[ratelimit.Result](gobreaker.Settings{
-		Timeout:  g.o.Pause,
-		Interval: window,
+		Timeout: g.o.Pause,
 		ReadyToTrip: func(counts gobreaker.Counts) bool {
-			if counts.TotalFailures == 1 { // a window begins
-				b.together.Store(0)
-			}
-			failed := counts.TotalFailures + b.together.Load()
-			return counts.ConsecutiveFailures >= failures || (counts.TotalFailures >= 4*failures && 2*failed >= counts.Requests)
+			t := &b.tally
+			return counts.ConsecutiveFailures >= failures || (t.failed >= 4*failures && 2*(t.failed+b.together.Load()) >= counts.Requests-t.before)
 		},
 		IsSuccessful:  func(err error) bool { return err == nil },
-		IsExcluded:    func(err error) bool { return err == errNotCounted },
+		IsExcluded:    func(err error) bool { b.count(err); return err == errNotCounted },
 		OnStateChange: func(_ string, _, to gobreaker.State) { b.changed(to) },
 	})
 	return b
 }
 
-// window is how long failures are counted together.
+// window is how long failures are counted together that are not in a row. A row only ends with a success: where calls time out after seconds,
+// five of them take longer than any window.
 const window = 10 * time.Second
+
+// tally counts the calls that end in a window. gobreaker holds its lock whenever it changes.
+type tally struct {
+	until         time.Time
+	ended, before uint32 // calls since the breaker closed, and those of them that ended before the window
+	failed        uint32 // in the window
+}
+
+// count counts a call that has ended.
+func (b *breaker) count(err error) {
+	t := &b.tally
+	if now := time.Now(); now.After(t.until) {
+		t.until, t.before, t.failed = now.Add(window), t.ended, 0
+		b.together.Store(0)
+	}
+	t.ended++
+	if err != nil && err != errNotCounted {
+		t.failed++
+	}
+}
 
 // breakerOf is the breaker of the node with the first key of a call.
 func (g *Guard) breakerOf(call *ratelimit.Call) *breaker {
@@ -103,6 +121,7 @@ func (b *breaker) untilRetry() time.Duration {
 // changed notes a new state. An outage begins when
 // the breaker opens and is over when it closes; the attempts in between are nobody's business.
 func (b *breaker) changed(to gobreaker.State) {
+	b.tally = tally{}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if to == gobreaker.StateOpen {

@@ -3,12 +3,13 @@
 /** What a call says about the server: nothing, if it is a mistake, or if its caller has left. */
 export type Verdict = 'up' | 'down' | 'nothing'
 
-const windowMs = 10_000 // in which failures are counted together
+const windowMs = 10_000 // in which failures are counted together that are not in a row
 
 interface Counts {
   requests: number
+  underWay: number
   failures: number
-  inARow: number
+  inARow: number // also those of earlier windows: calls may take seconds to fail
 }
 
 export class Breaker {
@@ -18,7 +19,7 @@ export class Breaker {
   #state: 'closed' | 'open' | 'trying' = 'closed'
   #generation = 0
   #until = performance.now() + windowMs // of a window, or of a pause
-  #counts: Counts = { requests: 0, failures: 0, inARow: 0 }
+  #counts: Counts = { requests: 0, underWay: 0, failures: 0, inARow: 0 }
 
   /** `changed` is told when the breaker opens and when it closes. */
   constructor(failures: number, pauseMs: number, changed: (open: boolean) => void) {
@@ -42,6 +43,7 @@ export class Breaker {
     const state = this.#now()
     if (state === 'open' || (state === 'trying' && this.#counts.requests >= 1)) return undefined
     this.#counts.requests++
+    this.#counts.underWay++
     return this.#generation
   }
 
@@ -49,6 +51,7 @@ export class Breaker {
   after(generation: number, verdict: Verdict): void {
     const state = this.#now()
     if (generation !== this.#generation) return
+    this.#counts.underWay--
     if (verdict === 'nothing') {
       if (state === 'trying') this.#counts.requests--
     } else if (verdict === 'up') {
@@ -65,21 +68,20 @@ export class Breaker {
   }
 
   #now(): 'closed' | 'open' | 'trying' {
-    if (this.#state === 'closed' && performance.now() > this.#until) this.#begin(windowMs)
-    else if (this.#state === 'open' && performance.now() > this.#until) this.#to('trying')
+    if (this.#state === 'closed' && performance.now() > this.#until) {
+      this.#until = performance.now() + windowMs
+      this.#counts.requests = this.#counts.underWay
+      this.#counts.failures = 0
+    } else if (this.#state === 'open' && performance.now() > this.#until) this.#to('trying')
     return this.#state
   }
 
   #to(state: 'closed' | 'open' | 'trying'): void {
     const was = this.#state
     this.#state = state
-    this.#begin(state === 'open' ? this.#pauseMs : windowMs)
-    if (was === 'closed' || state === 'closed') this.#changed(state !== 'closed')
-  }
-
-  #begin(ms: number): void {
     this.#generation++
-    this.#counts = { requests: 0, failures: 0, inARow: 0 }
-    this.#until = performance.now() + ms
+    this.#counts = { requests: 0, underWay: 0, failures: 0, inARow: 0 }
+    this.#until = performance.now() + (state === 'open' ? this.#pauseMs : windowMs)
+    if (was === 'closed' || state === 'closed') this.#changed(state !== 'closed')
   }
 }

@@ -18,7 +18,7 @@ Outcome = Literal["success", "failure"] | None
 State = Literal["closed", "open", "half-open"]
 
 WINDOW = 10.0
-"""For how long failures are counted together, in seconds."""
+"""For how long failures are counted together that are not in a row, in seconds."""
 
 
 class Breaker:
@@ -39,7 +39,7 @@ class Breaker:
     def _begin(self, now: float) -> None:
         """Begin to count anew. What began before counts no more."""
         self._generation += 1
-        self._calls = self._unjudged = self._failed = self._in_a_row = self._together = 0
+        self._calls = self._under_way = self._unjudged = self._failed = self._in_a_row = self._together = 0
         self._ends = now + (self._pause if self._state == "open" else WINDOW)
 
     def _turn(self, state: State, now: float) -> None:
@@ -48,8 +48,8 @@ class Breaker:
 
     def _now(self) -> float:
         now = self._clock()
-        if self._state == "closed" and now > self._ends:
-            self._begin(now)
+        if self._state == "closed" and now > self._ends:  # a row goes on: its calls may take seconds to fail
+            self._calls, self._failed, self._together, self._ends = self._under_way, 0, 0, now + WINDOW
         elif self._state == "open" and now > self._ends:
             self._turn("half-open", now)
         return now
@@ -79,6 +79,7 @@ class Breaker:
             if self._state == "open" or (self._state == "half-open" and self._calls > self._unjudged):
                 return None
             self._calls += 1
+            self._under_way += 1
             return self._generation
 
     def leave(self, entered: int, outcome: Outcome) -> State | None:
@@ -87,6 +88,7 @@ class Breaker:
             now = self._now()
             if entered != self._generation:
                 return None
+            self._under_way -= 1
             if outcome is None:
                 self._unjudged += 1
             elif outcome == "success":

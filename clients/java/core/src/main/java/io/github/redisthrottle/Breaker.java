@@ -40,6 +40,7 @@ final class Breaker {
   private State state = State.CLOSED;
   private long generation;
   private long calls;
+  private long underWay;
   private long unjudged;
   private long failed;
   private long inARow;
@@ -83,6 +84,7 @@ final class Breaker {
         return REFUSED;
       }
       calls++;
+      underWay++;
       return generation;
     } finally {
       lock.unlock();
@@ -97,6 +99,7 @@ final class Breaker {
       if (entered != generation) {
         return null;
       }
+      underWay--;
       if (outcome == Outcome.NOTHING) {
         unjudged++;
         return null;
@@ -120,7 +123,7 @@ final class Breaker {
   /** Begins to count anew. What began before counts no more. */
   private void begin(long now) {
     generation++;
-    calls = unjudged = failed = inARow = 0;
+    calls = underWay = unjudged = failed = inARow = 0;
     ends = now + (state == State.OPEN ? pauseNs : WINDOW_NS);
   }
 
@@ -132,8 +135,10 @@ final class Breaker {
 
   private long now() {
     long now = clock.getAsLong();
-    if (now - ends > 0 && state == State.CLOSED) {
-      begin(now);
+    if (now - ends > 0 && state == State.CLOSED) { // a row goes on: its calls may take seconds to fail
+      calls = underWay;
+      failed = 0;
+      ends = now + WINDOW_NS;
     } else if (now - ends > 0 && state == State.OPEN) {
       turn(State.HALF_OPEN, now);
     }
