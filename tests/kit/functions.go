@@ -39,6 +39,19 @@ func LoadFunctions(t testing.TB, s *server.Server) {
 	require.False(t, v.IsError(), "%v", v)
 }
 
+// OlderLibrary is the function library of an older version, whose path a variable such as THROTTLE_LUA_0_4_0 is.
+func OlderLibrary(t testing.TB, version string) string {
+	t.Helper()
+	name := "THROTTLE_LUA_" + strings.ReplaceAll(version, ".", "_")
+	path := os.Getenv(name)
+	if path == "" {
+		t.Skip(name + " names no function library of the older version")
+	}
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	return string(text)
+}
+
 // AsFunction is a call of a command as one of the function that does the same: CL.LIMIT k RATE 5/s becomes FCALL cl_limit 1 k RATE 5/s.
 // A call that only reads is one for replicas, too.
 func AsFunction(words []string) []string {

@@ -161,6 +161,58 @@ func TestFromVersion03AndBackAgain(t *testing.T) {
 	}
 }
 
+// From version 0.4.0 to this one and back again. A key that this version
+// keeps longer goes on as it is, and so do a count of denials and the hash of policies.
+func TestFromVersion04AndBackAgain(t *testing.T) {
+	t.Parallel()
+	older := kit.OlderBuild(t, "0.4.0")
+	present, err := server.ModulePath()
+	require.NoError(t, err)
+	p := newPair(t, older)
+	p.has("CL.LIMIT user FIXED 100/y RATE 10/100d COST 3 COMPACT", 0, 7)
+	p.master.MustDo("CL.BAN", "bad", "1d")
+	p.master.MustDo("HSET", "throttle:policies", "api", "RATE 5/s")
+	admitted, _ := p.first("CL.MLIMIT 2 tokens jobs RATE 100/100d TAKE 10 NEXT SLOTS 2 TTL 1d ID a COMPACT")
+	assert.Zero(t, admitted)
+	for _, limited := range []int64{0, 1, 1, 1} {
+		p.has("CL.LIMIT login RATE 1/100d BAN 1h AFTER 5/1d COMPACT", limited, 0)
+	}
+	assert.Contains(t, p.master.Do("CL.INSPECT", "user").Text, "unknown command")
+
+	p.install(present)
+	p.roll()
+	p.has("CL.PEEK user FIXED 100/y RATE 10/100d COMPACT", 0, 7)
+	p.has("CL.PEEK bad RATE 5/s COMPACT", 1, 0)
+	settled, _ := p.first("CL.SETTLE 2 tokens jobs RATE 100/100d TAKE 10 USED 4 NEXT SLOTS ID a COMPACT")
+	assert.EqualValues(t, 1, settled, "the older version admitted it")
+	p.has("CL.PEEK tokens RATE 100/100d COMPACT", 0, 96)
+	admitted, _ = p.first("CL.MLIMIT 2 tokens jobs RATE 100/100d TAKE 10 NEXT SLOTS 2 TTL 1d ID b COMPACT")
+	assert.Zero(t, admitted)
+	p.has("CL.LIMIT login RATE 1/100d BAN 1h AFTER 5/1d COMPACT", 1, 0)
+	for remaining := int64(9); remaining > 5; remaining-- {
+		p.has("CL.LIMIT kept RATE 10/100d COMPACT", 0, remaining)
+	}
+	assert.Contains(t, p.master.MustDo("CL.INSPECT", "kept").String(), "RATE")
+	expires := p.master.MustDo("PEXPIRETIME", "kept").Int
+
+	p.install(older)
+	p.roll()
+	assert.Equal(t, expires, p.master.MustDo("PEXPIRETIME", "kept").Int)
+	p.has("CL.LIMIT kept RATE 10/100d COMPACT", 0, 5)
+	p.has("CL.PEEK user FIXED 100/y RATE 10/100d COMPACT", 0, 7)
+	p.has("CL.PEEK bad RATE 5/s COMPACT", 1, 0)
+	settled, _ = p.first("CL.SETTLE 2 tokens jobs RATE 100/100d TAKE 10 USED 4 NEXT SLOTS ID b COMPACT")
+	assert.EqualValues(t, 1, settled, "the newer version admitted it")
+	p.has("CL.PEEK tokens RATE 100/100d COMPACT", 0, 92)
+	assert.Equal(t, "RATE 5/s", p.master.MustDo("HGET", "throttle:policies", "api").Text)
+	p.has("CL.PEEK login RATE 9/1d COMPACT", 0, 9)
+	p.has("CL.LIMIT login RATE 1/100d BAN 1h AFTER 5/1d COMPACT", 1, 0) // the fifth denial, of which this version saw one
+	p.has("CL.PEEK login RATE 9/1d COMPACT", 1, 0)
+	for call, near := range map[string]string{"CL.DENIED user 1": "unknown command", "CL.TOP 5 SHADOW": "wrong number of arguments"} {
+		assert.Contains(t, p.master.Do(strings.Fields(call)...).Text, near, call)
+	}
+}
+
 // Settings to take out of the configuration first: with them a server with the older version does not start.
 func TestTheOlderVersionDoesNotStartWithNewerSettings(t *testing.T) {
 	t.Parallel()
@@ -171,6 +223,11 @@ func TestTheOlderVersionDoesNotStartWithNewerSettings(t *testing.T) {
 		},
 		"0.3.0": {
 			"throttle.aliases GCRA": "Module Configuration detected",
+		},
+		"0.4.0": {
+			"throttle.max-waiting 100":                          "Module Configuration detected",
+			"user app on nopass ~* -@all +cl.limit +cl.denied":  "Unknown command",
+			"user app on nopass ~* -@all +cl.limit +cl.inspect": "Unknown command",
 		},
 	} {
 		t.Run(version, func(t *testing.T) {
