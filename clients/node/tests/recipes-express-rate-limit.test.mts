@@ -8,7 +8,7 @@ import { ipKeyGenerator, MemoryStore, type Options, rateLimit, type Store } from
 import { slowDown } from 'express-slow-down'
 import { Redis } from 'ioredis'
 import { RedisStore } from 'rate-limit-redis'
-import { Limiter } from '@redis-throttle/client'
+import { fromNetworks, Limiter } from '@redis-throttle/client'
 import { ThrottleStore } from '@redis-throttle/client/express-rate-limit'
 import { compare, onAServer, ownPrefix, type Recipe } from './recipes.mjs'
 
@@ -70,6 +70,11 @@ function limit(options: Partial<Options>) {
 }
 
 const recipes: Record<string, Recipe<Make>> = {
+  'requests of networks that are skipped': {
+    run: (make) => site((app) => app.use(limit({ limit: 1, store: make(), skip: fromNetworks(['10.0.0.0/8'], { trusted: ['127.0.0.1'] }) })), (ask) =>
+      all(ask, from('10.2.3.4'), from('10.2.3.4'), from('10.2.3.4, 203.0.113.8'), from('10.2.3.4, 203.0.113.8'))),
+    gets: [200, 200, 200, 429],
+  },
   'an application as a whole, each client by itself': {
     run: (make) => site((app) => app.use(limit({ limit: 2, store: make() })), (ask) => all(ask, '', 'other', '', from('203.0.113.8'))),
     gets: [200, 200, 429, 200],

@@ -3,7 +3,7 @@ import { describe } from 'node:test'
 import fastifyRateLimit from '@fastify/rate-limit'
 import fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import { Redis } from 'ioredis'
-import { Limiter } from '@redis-throttle/client'
+import { fromNetworks, Limiter } from '@redis-throttle/client'
 import { throttleStore } from '@redis-throttle/client/fastify-rate-limit'
 import { compare, onAServer, ownPrefix, type Recipe } from './recipes.mjs'
 
@@ -36,7 +36,14 @@ const nothing = () => {}
 const as = (user: string): [string, Record<string, string>] => ['', { 'x-user': user }]
 const userOf = (request: FastifyRequest) => String(request.headers['x-user'] ?? request.ip)
 
+const from = (address: string): [string, Record<string, string>] => ['', { 'x-forwarded-for': address }]
+
 const recipes: Record<string, Recipe<object>> = {
+  'requests of networks that always get through': {
+    run: (storing) => site(storing, { max: 1, allowList: fromNetworks(['10.0.0.0/8'], { trusted: ['127.0.0.1'] }) }, nothing, (ask) =>
+      all(ask, from('10.2.3.4'), from('10.2.3.4'), from('10.2.3.4, 203.0.113.8'), from('10.2.3.4, 203.0.113.8'))),
+    gets: [200, 200, 200, 429],
+  },
   'an application as a whole, and routes that are left out or have a limit of their own': {
     run: (storing) => site(storing, { max: 2 }, (app) => {
       app.get('/public', { config: { rateLimit: false } }, hello)

@@ -7,7 +7,7 @@ import type { AddressInfo } from 'node:net'
 import path from 'node:path'
 import { describe, test } from 'node:test'
 import {
-  clientAddress, type Denied, LeaseLostError, Limit, LimitedError, type LimitFields, type Limiter, makeResult, MistakeError, OutageError, OverloadError, type Result,
+  clientAddress, type Denied, fromNetworks, LeaseLostError, Limit, LimitedError, type LimitFields, type Limiter, makeResult, MistakeError, OutageError, OverloadError, type Result,
   rate, type ThrottleError,
 } from '@redis-throttle/client'
 import { rateLimit } from '@redis-throttle/client/express'
@@ -81,7 +81,12 @@ describe('the networks of skip', () => {
         const headers = { forwarded: 'for=10.2.3.4', 'x-real-ip': '10.2.3.4', ...(value !== undefined && { 'x-forwarded-for': value }) }
         const request = { socket: { remoteAddress: peer }, headers, ip: '10.2.3.4' } // which a client may have written
         assert.equal(await isServed(rateLimit({ ...everybody, skip, trusted }), request), skipped, 'rateLimit')
+        assert.equal(fromNetworks(skip, { trusted })(request), skipped, 'fromNetworks')
       }
+      // A Request of fetch knows no peer: a proxy on this machine has written whom it saw.
+      const said = [...(forwarded ?? []), ...(peer ? [peer] : [])].join(', ')
+      const request = new Request('http://127.0.0.1/', { headers: { forwarded: 'for=10.2.3.4', 'x-real-ip': '10.2.3.4', ...((said || forwarded) && { 'x-forwarded-for': said }) } })
+      assert.equal(fromNetworks(skip, { trusted })(request), skipped, 'a Request of fetch')
     })
   }
 
@@ -91,6 +96,8 @@ describe('the networks of skip', () => {
         const options = { ...everybody, key: undefined, [option]: ['127.0.0.1', entry] }
         assert.throws(() => rateLimit(options as never), (error: Error) => error.message.startsWith(`${option}: '${entry}' is neither an address nor a network`), entry)
       }
+      assert.throws(() => fromNetworks([entry]), (error: Error) => error.message.startsWith(`networks: '${entry}' is neither an address nor a network`), entry)
+      assert.throws(() => fromNetworks([], { trusted: [entry] }), (error: Error) => error.message.startsWith(`trusted: '${entry}' is neither`), entry)
     }
     assert.throws(() => rateLimit({ ...everybody, skip: ['10.1.2.3/8'] }), /write 10\.0\.0\.0\/8, or the address 10\.1\.2\.3$/)
     assert.throws(() => rateLimit({ ...everybody, skip: ['2001:db8::1/32'] }), /write 2001:db8::\/32, or the address 2001:db8::1$/)
@@ -99,6 +106,17 @@ describe('the networks of skip', () => {
     assert.throws(() => rateLimit({ ...everybody, key: undefined, trusted: '10.0.0.0/8' } as never), /trusted must be a list/)
     assert.throws(() => rateLimit({ ...everybody, trusted: ['10.1.0.1'] }), /trusted: it is a part of the default key/)
     assert.throws(() => rateLimit({ ...everybody, trusted: ['10.1.0.1'], skip: () => true }), /trusted: it is a part of the default key/)
+  })
+
+  test('what fromNetworks cannot tell of a request is an error, and lets nobody through', () => {
+    const inside = fromNetworks(['0.0.0.0/0', '::/0'])
+    const request = new Request('http://127.0.0.1/', { headers: { 'x-forwarded-for': '10.2.3.4' } })
+    assert.throws(() => inside(request), /networks: a Request of fetch does not tell whom it is from; .* give trusted/, 'the client may have written it')
+    assert.equal(fromNetworks(['10.0.0.0/8'], { trusted: [] })(request), true)
+    for (const none of [undefined, null, '10.2.3.4']) assert.throws(() => inside(none as never), /fromNetworks: the function takes a request, not (a undefined|null|a string)/)
+    assert.throws(() => inside({}), /does not tell the address of its peer/)
+    assert.throws(() => fromNetworks('10.0.0.0/8' as never), /networks must be a list of addresses and networks/)
+    assert.throws(() => fromNetworks([], { proxies: [] } as never), /fromNetworks: there is no option proxies/)
   })
 
   test('a peer that has closed its connection is limited', async () => {

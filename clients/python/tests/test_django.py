@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from servers import Server
+from servers import ROOT, Server
 
 NOWHERE = "redis://127.0.0.1:1"
 DJANGO = """
@@ -141,6 +141,71 @@ print(json.dumps({"both": asked(Burst, Sustained), "nameless": asked(Nameless)[0
 """
 
 
+SKIP = """
+from rest_framework.settings import api_settings
+from redis_throttle.django import AnonRateThrottle, ScopedRateThrottle, UserRateThrottle, _checked
+from redis_throttle.testing import FakeLimiter
+
+table = json.loads(open(given["table"], encoding="utf-8").read())
+
+class User(UserRateThrottle):
+    rate = "0/day"
+
+class Scoped(ScopedRateThrottle):
+    THROTTLE_RATES = {"page": "0/day"}
+
+class Skipped(APIView):
+    throttle_classes, throttle_scope = [AnonRateThrottle, User, Scoped], "page"
+    def get(self, request):
+        return Response("hello")
+
+urlpatterns[:] = [path("", Skipped.as_view())]
+fake = FakeLimiter()
+
+def passes(row, **setting):
+    settings.REDIS_THROTTLE = {"LIMITER": fake, "SKIP": row.get("networks", table["networks"]), "TRUSTED": row.get("trusted", table["trusted"]), **setting}
+    forwarded = {"HTTP_X_FORWARDED_FOR": ", ".join(row["forwarded"])} if "forwarded" in row else {}
+    response = client.get("/", REMOTE_ADDR=row["peer"], HTTP_FORWARDED="for=10.2.3.4", HTTP_X_REAL_IP="10.2.3.4", **forwarded)
+    assert (response.status_code, "RateLimit" in response.headers) in ((200, False), (429, True)), response.status_code
+    return response.status_code == 200
+
+def refused(**setting):
+    settings.REDIS_THROTTLE = {"LIMITER": fake, **setting}
+    try:
+        _checked()
+    except django.core.exceptions.ImproperlyConfigured as error:
+        return str(error)
+
+wrong = [row["rule"] for row in table["requests"] if passes(row) != row["skipped"]]
+charged = sum(call.keys[0].name.startswith("throttle_") for call in fake.asked)
+api_settings.NUM_PROXIES = 1  # which a client can write, where nobody is in front
+counted = [passes({"peer": "10.2.3.4"}, TRUSTED=[]), *(passes({"peer": peer, "forwarded": ["10.2.3.4"]}, TRUSTED=[]) for peer in ("10.1.0.1", "203.0.113.7"))]
+print(json.dumps({
+    "wrong": wrong, "charged": charged, "counted": counted,
+    "said": {option: [refused(**{option: ["127.0.0.1", entry]}) for entry in table["refused"]] for option in ("SKIP", "TRUSTED")},
+    "no list": [refused(SKIP=value) for value in ("10.0.0.0/8", None, len, 5)],
+}))
+"""
+
+
+def test_requests_of_networks_are_not_limited() -> None:
+    table = ROOT / "spec/clients/networks.json"
+    given = {"rate": "0/day", "requests": [], "throttle": {"URL": NOWHERE}, "table": str(table)}
+    ran = subprocess.run([sys.executable, "-W", "ignore", "-c", DJANGO + SKIP, json.dumps(given)], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    got = json.loads(ran.stdout.splitlines()[-1])
+    assert got["wrong"] == []
+    assert got["charged"] >= sum(not row["skipped"] for row in json.loads(table.read_text())["requests"]), "the others are limited"
+    assert got["counted"] == [True, False, False], "NUM_PROXIES says nothing of who passes"
+    for option, said in got["said"].items():
+        assert len(said) > 40
+        for text in said:
+            assert re.match(rf"REDIS_THROTTLE: {'SKIP' if option == 'SKIP' else 'trusted'}: '.*' is no address and no network", str(text), re.DOTALL), text
+    for text in got["no list"]:
+        assert text.startswith("REDIS_THROTTLE: SKIP must be a list of addresses and networks, such as ["), text
+    assert "Name the proxies in TRUSTED" in ran.stderr
+
+
 def test_responses_have_the_fields_of_each_throttle(server: Server) -> None:
     given = {"rate": "9/day", "requests": [], "throttle": {"URL": server.url, "TIMEOUT": "5s"}}
     ran = subprocess.run([sys.executable, "-W", "ignore", "-c", DJANGO + FIELDS, json.dumps(given)], capture_output=True, text=True)
@@ -216,6 +281,7 @@ def test_so_does_a_mistake(server: Server, answer: str | None, want: list[Any]) 
 @pytest.mark.parametrize(("throttle", "says"), [
     ({"OUTAGE": "let through"}, 'called "allow" now'), ({"OUTAGE": "denny"}, "OUTAGE must be"), ({"OVERLOAD": "unavailable"}, "OVERLOAD must be"),
     ({"MISTAKE": True}, "MISTAKE must be"), ({"OUTGAE": "deny"}, "'OUTGAE' is none of"), ({"TRUSTED": "10.1.0.1"}, "TRUSTED|trusted"), ({"IPV6": 0}, "ipv6"),
+    ({"SKIP": ["10.1.2.3/8"]}, "SKIP: '10.1.2.3/8' .* write '10.0.0.0/8'"), ({"SKIP": "10.0.0.0/8"}, "SKIP must be a list"),
     ({"COMMANDS": "lua"}, "commands must be"), ({"POLL": "soon"}, "poll"),
 ])
 def test_a_setting_that_is_wrong_is_found_at_the_start(throttle: dict[str, Any], says: str) -> None:

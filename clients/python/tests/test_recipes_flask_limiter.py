@@ -10,7 +10,8 @@ from flask import Blueprint, Flask, Response, request
 from flask_limiter import Limiter
 
 import redis_throttle.limits  # noqa: F401 registers the storage
-from recipes import ADMIN, ANN, BOB, PRO, STRATEGIES, Requests, get, storages
+from recipes import ADMIN, ANN, BOB, FORWARDED, PRO, STRATEGIES, Requests, get, storages
+from redis_throttle import from_networks
 from servers import Server
 
 Setup = Callable[[Flask, Limiter], None]
@@ -43,6 +44,12 @@ def exempt(app: Flask, limiter: Limiter) -> None:
 def filtered(app: Flask, limiter: Limiter) -> None:
     limiter.request_filter(lambda: user() == "admin")
     route(app, "/", limiter.limit("1/hour")(page))
+
+
+def of_networks(app: Flask, limiter: Limiter) -> None:
+    inside = from_networks(["10.0.0.0/8"], trusted=["127.0.0.1"])
+    limiter.request_filter(lambda: inside(request.environ))
+    route(app, "/", limiter.limit("0/hour")(page))
 
 
 def shared(app: Flask, limiter: Limiter) -> None:
@@ -94,6 +101,7 @@ RECIPES: dict[str, tuple[Setup, Requests, list[int]]] = {
     "a limit of everybody above that of each": (stacked, get(ANN, ANN, BOB, BOB, BOB), [200, 200, 200, 200, 429]),
     "who is exempt": (exempt, get(ADMIN, ADMIN, ANN, ANN), [200, 200, 200, 429]),
     "requests that are filtered": (filtered, get(ADMIN, ADMIN, ANN, ANN), [200, 200, 200, 429]),
+    "requests of networks that are filtered": (of_networks, get(*FORWARDED), [200, 429, 429, 429]),
     "a limit that routes share": (shared, get(ANN, ANN) + get(ANN, ANN, path="/other"), [200, 200, 200, 429]),
     "a limit by user": (dynamic, get(PRO, PRO, PRO, PRO, ANN, ANN), [200, 200, 200, 429, 200, 429]),
     "each method by itself": (by_method, [(method, "/", ANN) for method in ("GET", "POST", "GET", "POST")], [200, 200, 429, 429]),

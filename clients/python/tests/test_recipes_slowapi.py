@@ -15,7 +15,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 import redis_throttle.limits  # noqa: F401 registers the storage
-from recipes import ADMIN, ANN, BOB, PRO, STRATEGIES, Requests, get, storages
+from recipes import ADMIN, ANN, BOB, FORWARDED, PRO, STRATEGIES, Requests, get, storages
+from redis_throttle import from_networks
 from servers import Server
 
 Setup = Callable[[FastAPI, Limiter], None]
@@ -51,6 +52,10 @@ def stacked(app: FastAPI, limiter: Limiter) -> None:
 
 def exempt(app: FastAPI, limiter: Limiter) -> None:
     app.add_api_route("/", limiter.limit("1/hour", exempt_when=lambda request: user(request) == "admin")(page))
+
+
+def of_networks(app: FastAPI, limiter: Limiter) -> None:
+    app.add_api_route("/", limiter.limit("0/hour", exempt_when=from_networks(["10.0.0.0/8"], trusted=["127.0.0.1"]))(page))
 
 
 def shared(app: FastAPI, limiter: Limiter) -> None:
@@ -95,6 +100,7 @@ RECIPES: dict[str, tuple[Setup, Requests, list[int]]] = {
     "several limits of a route": (several_limits, get(ANN, ANN, ANN, BOB, BOB, BOB), [200, 200, 429, 200, 200, 429]),
     "a limit of everybody above that of each": (stacked, get(ANN, ANN, BOB, BOB, BOB), [200, 200, 200, 200, 429]),
     "who is exempt": (exempt, get(ADMIN, ADMIN, ANN, ANN), [200, 200, 200, 429]),
+    "clients of networks, who are exempt": (of_networks, get(*FORWARDED), [200, 429, 429, 429]),
     "a limit that routes share": (shared, get(ANN, ANN) + get(ANN, ANN, path="/other"), [200, 200, 200, 429]),
     "a limit by key": (dynamic, get(PRO, PRO, PRO, PRO, ANN, ANN), [200, 200, 200, 429, 200, 429]),
     "each method by itself": (by_method, [(method, "/", ANN) for method in ("GET", "POST", "GET", "POST")], [200, 200, 429, 429]),

@@ -23,6 +23,7 @@ from redis_throttle import (
     ThrottleError,
     asgi,
     client_address,
+    from_networks,
     wsgi,
 )
 from redis_throttle._core import undecided
@@ -67,7 +68,7 @@ def test_the_client_behind_proxies(row: dict[str, Any]) -> None:
 @pytest.mark.parametrize("row", NETWORKS["requests"], ids=lambda row: row["rule"])
 def test_requests_of_networks(row: dict[str, Any]) -> None:
     forwarded = [value.encode().decode("latin-1") for value in row.get("forwarded", [])]
-    is_within = within(row.get("networks", NETWORKS["networks"]), row.get("trusted", NETWORKS["trusted"]))
+    is_within = from_networks(row.get("networks", NETWORKS["networks"]), trusted=row.get("trusted", NETWORKS["trusted"]))
     others = {"HTTP_FORWARDED": "for=10.2.3.4", "HTTP_X_REAL_IP": "10.2.3.4"}
     for source in (asgi_scope(row["peer"], *forwarded), {**wsgi_environ(row["peer"], *forwarded), **others}):
         assert is_within(source) is row["skipped"]
@@ -93,6 +94,8 @@ def test_the_error_says_how_a_network_is_written() -> None:
             within(skip, ())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="skip: 167772160 is no address"):
         within([167772160], ())  # type: ignore[list-item]
+    with pytest.raises(ValueError, match=r"^networks: '10\.1\.2\.3/8' is no address"):
+        from_networks(["10.1.2.3/8"])
 
 
 def test_a_server_that_has_no_address_says_so_in_several_ways() -> None:

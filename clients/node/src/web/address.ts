@@ -12,6 +12,8 @@ export interface AddressOptions {
   trusted?: readonly string[]
 }
 
+const ofFetch = 'a Request of fetch does not tell whom it is from; behind a proxy that sets X-Forwarded-For give trusted, which is [] where there is no further proxy'
+
 /** What a request is here: one of node:http, Express or Fastify, or the context of Koa or Hono. */
 interface Requested extends Incoming {
   ip?: unknown
@@ -58,7 +60,7 @@ export function address({ ipv6 = 64, trusted, ...others }: AddressOptions): (fro
   return (from) => {
     if (typeof from !== 'object') return keyOf(plain(from ?? ''), ipv6)
     const { ip, peer, forwarded, local, fetched } = originOf(from)
-    if (fetched && !proxies) throw new TypeError('clientAddress: a Request of fetch does not tell whom it is from; behind a proxy that sets X-Forwarded-For give trusted, which is [] where there is no further proxy')
+    if (fetched && !proxies) throw new TypeError(`clientAddress: ${ofFetch}`)
     // What the framework took from a header may be no address, and then its author must not choose the key.
     const told = proxies ? undefined : entry(ip ?? '')
     // A peer that has closed its connection has no address either, but nobody believes what it says.
@@ -67,11 +69,12 @@ export function address({ ipv6 = 64, trusted, ...others }: AddressOptions): (fro
 }
 
 /** Returns whether a request is of a client in a network, and whether that is certain. The framework's own notion does not count: clients may have written it. */
-export function within(inside: readonly string[], trusted: readonly string[] = []): (request: object) => { inside: boolean; certain: boolean } {
-  const list = networks('skip', inside)
-  const proxies = networks('trusted', trusted)
+export function within(option: string, inside: readonly string[], trusted: readonly string[] | undefined): (request: object) => { inside: boolean; certain: boolean } {
+  const list = networks(option, inside)
+  const proxies = networks('trusted', trusted ?? [])
   return (request) => {
-    const { peer, forwarded, local } = originOf(request)
+    const { peer, forwarded, local, fetched } = originOf(request)
+    if (fetched && !trusted) throw new TypeError(`${option}: ${ofFetch}`)
     const { client, alone } = behind(proxies, plain(peer ?? ''), peer === undefined && !local ? [] : forwarded)
     const certain = alone && client !== undefined
     return { inside: certain && list.has(client), certain }

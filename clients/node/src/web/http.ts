@@ -190,13 +190,36 @@ export class Clients<Request extends object> {
 export function skipping<Request extends object>(framework: string, skip: Common<Request>['skip'], trusted: readonly string[] | undefined): ((request: Request) => Maybe<boolean>) | undefined {
   if (skip === undefined || typeof skip === 'function') return skip
   if (!Array.isArray(skip)) throw new TypeError(`skip must be a function, or a list of addresses and networks, such as ['10.0.0.0/8'], not ${typeof skip === 'string' ? `'${skip as string}'` : `a ${typeof skip}`}`)
-  const where = within(skip as readonly string[], trusted)
+  return inside(framework, 'skip', skip as readonly string[], trusted)
+}
+
+function inside(who: string, option: string, networks: readonly string[], trusted: readonly string[] | undefined): (request: object) => boolean {
+  const where = within(option, networks, trusted)
   return (request) => {
     const { inside, certain } = where(request)
     if (!certain && !trusted && originOf(request).forwarded.length > 0) {
-      warnOnce(`${framework}: skip has networks, and a request has X-Forwarded-For, but no proxy is trusted, so it is limited; name the proxies by trusted`)
+      warnOnce(`${who}: ${option} has networks, and a request has X-Forwarded-For, but no proxy is trusted, so it is limited; name the proxies by trusted`)
     }
     return inside
+  }
+}
+
+/**
+ * Returns a function that tells whether a request is of a client in one of these networks, for routes written by hand and for hosts that skip requests by a
+ * function. An address alone is one, too. The peer and `trusted` say who the client is, as for the option `skip` of `rateLimit`, and no setting of a
+ * framework: a request whose client is not certain is of none.
+ *
+ *     const inside = fromNetworks(['10.0.0.0/8', '127.0.0.1'], { trusted: ['10.1.0.0/24'] })
+ *     ThrottlerModule.forRoot({ skipIf: (context) => inside(context.switchToHttp().getRequest()), throttlers, storage }) // NestJS
+ *
+ * A `Request` of fetch, as in Next.js, needs `trusted`: `[]` where one proxy alone is in front, which sets X-Forwarded-For.
+ */
+export function fromNetworks(networks: readonly string[], options: Pick<AddressOptions, 'trusted'> = {}): (request: object) => boolean {
+  refuseOthers('fromNetworks', options, ['trusted'])
+  const isInside = inside('fromNetworks', 'networks', networks, options.trusted)
+  return (request: unknown) => {
+    if (typeof request !== 'object' || request === null) throw new TypeError(`fromNetworks: the function takes a request, not ${request === null ? 'null' : `a ${typeof request}`}`)
+    return isInside(request)
   }
 }
 

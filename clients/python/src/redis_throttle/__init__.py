@@ -36,7 +36,7 @@ from ._leases.retry import until_retry
 from ._limiter import Limiter
 from ._server.connect import connect
 from ._server.remote import Remote
-from ._web.address import client_address
+from ._web.address import client_address, from_networks
 
 __all__ = [
     "FOREVER",
@@ -72,6 +72,7 @@ __all__ = [
     "client_address",
     "connect",
     "fixed",
+    "from_networks",
     "is_outage",
     "is_overload",
     "parse_limits",

@@ -20,6 +20,8 @@ nobody through.
 - `OUTAGE`, `OVERLOAD`, `MISTAKE`: what becomes of a request that could not be decided: `"allow"`, `"deny"` (status 503 with Retry-After) or
   `"raise"`. By default it is allowed in an outage, denied in an overload, and the error of a mistake is raised.
 - `TRUSTED` and `IPV6`: your proxies, and the length of the prefix by which IPv6 addresses count. See `redis_throttle.client_address`.
+- `SKIP`: a list of addresses and networks whose clients are not limited, such as `["10.0.0.0/8", "127.0.0.1"]`. `TRUSTED` says who the client
+  is, and `NUM_PROXIES` does not. For other requests return None from `get_cache_key`.
 
 A response has `RateLimit` and `RateLimit-Policy`, one item for each limit of each throttle, called as its scope (`"user"`), or with several
 limits `"user-1"`, `"user-2"` and so on.
@@ -31,7 +33,7 @@ of X-Forwarded-For that is; otherwise `TRUSTED` does. X-Forwarded-For is not rea
 from __future__ import annotations
 
 import functools
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any, Literal
 
 from django.conf import settings
@@ -46,11 +48,11 @@ from ._core.undecided import DEFAULTS, Undecided
 from ._layers.policies import HASH, Policies
 from ._limiter import Limiter
 from ._server.doors import check
-from ._web.address import client_address, networks
+from ._web.address import Peer, client_address, within
 from ._web.fields import header_fields
 from ._web.http import check_decider, named
 
-_OPTIONS = ("URL", "TIMEOUT", "OPTIONS", "COMMANDS", "POLL", "LIMITER", "POLICIES", "OUTAGE", "OVERLOAD", "MISTAKE", "TRUSTED", "IPV6")
+_OPTIONS = ("URL", "TIMEOUT", "OPTIONS", "COMMANDS", "POLL", "LIMITER", "POLICIES", "OUTAGE", "OVERLOAD", "MISTAKE", "TRUSTED", "IPV6", "SKIP")
 _undecided: dict[tuple[Any, ...], Undecided] = {}
 
 
@@ -68,6 +70,12 @@ def _setting() -> dict[str, Any]:
     return getattr(settings, "REDIS_THROTTLE", None) or {}
 
 
+def _skips() -> Callable[[Peer], bool]:
+    """Return whether a request is of a client in the networks of `SKIP`."""
+    setting = _setting()
+    return within(setting.get("SKIP", ()), setting.get("TRUSTED", ()), "SKIP")
+
+
 def _checked() -> Undecided:
     """Return what becomes of requests without a decision. A setting that is wrong is found when this module is imported, too."""
     setting = _setting()
@@ -78,7 +86,7 @@ def _checked() -> Undecided:
         raise ImproperlyConfigured(f"REDIS_THROTTLE: POLICIES must be True, or the name of a hash, not {setting['POLICIES']!r}")
     answers = (setting.get("OUTAGE", DEFAULTS["outage"]), setting.get("OVERLOAD", DEFAULTS["overload"]), setting.get("MISTAKE", DEFAULTS["mistake"]))
     try:
-        networks(setting.get("TRUSTED", ()))
+        _skips()
         client_address("127.0.0.1", ipv6=setting.get("IPV6", 64))
         check(setting.get("COMMANDS", "auto"), setting.get("POLL"))
         made = _undecided.get(answers) or Undecided(*answers, names=("OUTAGE", "OVERLOAD", "MISTAKE"))
@@ -162,6 +170,8 @@ class SimpleRateThrottle(throttling.SimpleRateThrottle):
         if self.rate is None:
             return True
         undecided = _checked()
+        if _skips()(request.META):
+            return True
         try:
             key = self.get_cache_key(request, view)
             if key is None:

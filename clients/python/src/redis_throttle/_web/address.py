@@ -53,16 +53,29 @@ def client_address(source: Peer, *, ipv6: int = 64, trusted: Iterable[str | Netw
     return str(ipaddress.IPv6Network((client, ipv6), strict=False))
 
 
-def within(inside: Iterable[str | Network], trusted: Iterable[str | Network]) -> Callable[[Peer], bool]:
-    """Return whether requests are of clients in networks. A request whose client is not certain is of none."""
-    wanted, proxies = networks(inside, "skip"), networks(trusted)
+def from_networks(networks: Iterable[str | Network], *, trusted: Iterable[str | Network] = ()) -> Callable[[Peer], bool]:
+    """Return a function that says whether a request is of a client in one of these networks, such as `"10.0.0.0/8"`. An address alone is one, too.
+
+    It is what `skip` is made of, for routes by hand and hosts that have something like it:
+
+        inside = from_networks(["10.0.0.0/8", "127.0.0.1"], trusted=["10.1.0.0/24"])
+        limiter.request_filter(lambda: inside(request.environ))  # Flask-Limiter
+
+    It takes what `client_address` takes as `source`, and finds the client in the same way. A request whose client is not certain is of none.
+    """
+    return within(networks, trusted, "networks")
+
+
+def within(inside: Iterable[str | Network], trusted: Iterable[str | Network], option: str = "skip") -> Callable[[Peer], bool]:
+    """Return the function of `from_networks`, or raise an error that names the option."""
+    wanted, proxies = networks(inside, option), networks(trusted)
 
     def is_within(source: Peer) -> bool:
         text, fields = _read(source)
         client, alone = _behind(proxies, _address(text), fields)
-        if not alone and not proxies:
-            warn_once("skip behind no proxy", "skip has networks, and a request has X-Forwarded-For, but no proxy is trusted, so it is limited. Name the "
-                      "proxies in trusted")
+        if wanted and not alone and not proxies:
+            warn_once(f"{option} behind no proxy", f"{option}: a request has X-Forwarded-For, and no proxy is trusted, so its client is not certain, and "
+                      f"it is limited. Name the proxies in {'TRUSTED' if option == 'SKIP' else 'trusted'}")
         return alone and client is not None and any(client in network for network in wanted)
 
     return is_within
