@@ -79,6 +79,34 @@ func TestFormatsAreFoundOutAndHaveTheSameFields(t *testing.T) {
 	}
 }
 
+// Behind a proxy that a program trusts, its log has two addresses.
+func TestTheAddressIsThatOfTheClientWhereTheLogHasTwo(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, head, line string
+		o                logs.Options
+	}{
+		{name: "Caddy", line: `{"ts":1791665736.25,"request":{"remote_ip":"10.1.0.1","client_ip":"203.0.113.9","method":"GET","uri":"/"},"status":200}`},
+		{name: "Caddy before 2.7, which has one", line: `{"ts":1791665736.25,"request":{"remote_ip":"203.0.113.9","method":"GET","uri":"/"},"status":200}`},
+		{name: "Caddy, of which a shipper made columns", head: "ts,remote_ip,client_ip,status\n", line: `1791665736.25,10.1.0.1,203.0.113.9,200`},
+		{name: "Envoy", line: `{"start_time":"2026-10-10T20:55:36.250Z","downstream_direct_remote_address":"10.1.0.1:4711","downstream_direct_remote_address_without_port":"10.1.0.1","downstream_remote_address":"203.0.113.9"}`},
+		{name: "nginx with realip", o: logs.Options{Pattern: `$realip_remote_addr $remote_addr [$time_iso8601] "$request" $status`}, line: `10.1.0.1 203.0.113.9 [2026-10-10T20:55:36Z] "GET / HTTP/1.1" 200`},
+		{name: "nginx with realip, JSON", line: `{"time":"2026-10-10T20:55:36Z","realip_remote_addr":"10.1.0.1","remote_addr":"203.0.113.9","http_x_forwarded_for":"10.9.9.9, 203.0.113.9"}`},
+		{name: "Apache with mod_remoteip", o: logs.Options{Pattern: `%h %{c}a %a [%{%d/%m/%Y %T}t] "%r" %>s`}, line: `office.example.org 10.1.0.1 203.0.113.9 [10/10/2026 20:55:36] "GET / HTTP/1.1" 200`},
+		{name: "CloudFront", head: "#Fields: date time c-ip cs-method x-forwarded-for sc-status\n", line: "2026-10-10\t20:55:36\t203.0.113.9\tGET\t10.9.9.9\t200"},
+		{name: "HAProxy, which captures X-Forwarded-For", line: `203.0.113.9:3000 [10/Oct/2026:20:55:36.250] http-in static/srv1 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 {10.9.9.9} "GET / HTTP/1.1"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			_, values := read(t, c.o, c.head+c.line+"\n", c.line, "remote_addr")
+			assert.Equal(t, "203.0.113.9", strings.TrimSuffix(values[0], ":3000"))
+		})
+	}
+	line := `{"ts":1791665736.25,"request":{"remote_ip":"10.1.0.1","client_ip":"203.0.113.9"},"status":200}`
+	_, values := read(t, logs.Options{}, line+"\n", line, "request.remote_ip")
+	assert.Equal(t, []string{"10.1.0.1"}, values, "its own name reads the other one")
+}
+
 // Lines that the documentation of servers, and well-known collections of logs, show.
 func TestSamplesOfPublicLogsAreRead(t *testing.T) {
 	t.Parallel()

@@ -8,7 +8,7 @@ import (
 
 // Names of fields that every format has, as far as its lines say them. A format also has names of its own.
 //
-//	remote_addr      the address of the peer
+//	remote_addr      the address of the client: of the peer, or whom a proxy has named that the program trusts, where its log has that
 //	remote_user      the user that has logged in
 //	method           GET, POST, ...
 //	uri              the target of the request: path and query
@@ -42,8 +42,8 @@ type source struct {
 // sources are where a log may have what is called by one of the names above, the best first. The names are those of nginx, Apache, Caddy,
 // Envoy, and of habit.
 var sources = map[string][]source{
-	"remote_addr": {{"remote_addr", whole}, {"h", whole}, {"a", whole}, {"request.remote_ip", whole}, {"request.remote_addr", whole}, {"downstream_remote_address_without_port", whole},
-		{"downstream_direct_remote_address_without_port", whole}, {"downstream_remote_address", whole}, {"downstream_direct_remote_address", whole}, {"remote_ip", whole}, {"client_ip", whole},
+	"remote_addr": {{"remote_addr", whole}, {"a", whole}, {"h", whole}, {"request.client_ip", whole}, {"request.remote_ip", whole}, {"request.remote_addr", whole},
+		{"downstream_remote_address_without_port", whole}, {"downstream_remote_address", whole}, {"downstream_direct_remote_address_without_port", whole}, {"downstream_direct_remote_address", whole}, {"client_ip", whole}, {"remote_ip", whole},
 		{"remote_address", whole}, {"client", whole}, {"ip", whole}, {"client_addr", whole}, {"ClientHost", whole}, {"ClientIP", whole}, {"httpRequest.remoteIp", whole}, {"req.remoteAddress", whole}, {"c-ip", whole}},
 	"remote_user": {{"remote_user", whole}, {"u", whole}, {"user_id", whole}, {"user", whole}, {"ClientUsername", whole}},
 	"method": {{"method", whole}, {"request_method", whole}, {"m", whole}, {"request.method", whole}, {":method", whole}, {"http_method", whole}, {"RequestMethod", whole}, {"ClientRequestMethod", whole}, {"httpRequest.requestMethod", whole}, {"req.method", whole}, {"cs-method", whole},
