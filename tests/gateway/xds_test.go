@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -45,6 +47,13 @@ func TestAManagementServerConfiguresTheGateway(t *testing.T) {
 	_, rules := g.getFrom("debug", "/rlconfig", nil)
 	assert.Contains(t, rules, "shop.user")
 	assert.Contains(t, rules, "web.user")
+	why, err := http.Post("http://"+g.At["debug"]+"/explain", "application/json",
+		strings.NewReader(`{"ratelimit": {"domain": "web", "descriptors": [{"entries": [{"key": "user", "value": "1"}]}]}}`))
+	require.NoError(t, err)
+	defer why.Body.Close()
+	text, err := io.ReadAll(why.Body)
+	require.NoError(t, err)
+	assert.Contains(t, string(text), "FIXED 5/1y")
 	assert.Equal(t, nodeID, m.first.Node.Id)
 	assert.Equal(t, map[string]any{"zone": "a", "rack": "7"}, m.first.Node.Metadata.AsMap())
 	assert.Equal(t, []string{"shop"}, m.header.Get("x-tenant"))
@@ -229,6 +238,53 @@ func TestAServerThatDoesNotStop(t *testing.T) {
 			await(t, "the change is taken", taken.Load)
 			assert.Equal(t, is.loads+1, g.metric("ratelimit_service_config_load_success"))
 		})
+	}
+}
+
+// A thousand domains come as one configuration. One of them that flaps leaves the others as they are, and in the end the last counts.
+func TestAThousandDomainsOfWhichOneFlaps(t *testing.T) {
+	t.Parallel()
+	m := manage(t)
+	g := managed(t, server.Start(t).Addr(), m.address)
+	var all []*limits.RateLimitConfig
+	for i := range 1000 {
+		all = append(all, yearly(fmt.Sprint("d", i), 1000, "user"))
+	}
+	require.Equal(t, "ACK", m.setAnd(all...))
+	assert.Equal(t, "OK 999", g.asks(ask("d0", 0, "user=1")))
+	left, began := 1000, time.Now()
+	for i := range 200 {
+		m.set(all[:999+i%2]...)
+		if i%10 == 0 {
+			left--
+			require.Equal(t, fmt.Sprint("OK ", left), g.asks(ask("d500", 0, "user=1")))
+			require.Contains(t, []string{"OK -", "OK 1000"}, g.asks(ask("d999", 0, "user=1 +0")), "with or without a limit")
+		}
+	}
+	await(t, "the last is taken", func() bool { return m.answer() == "ACK" })
+	assert.Equal(t, "OK 999", g.asks(ask("d999", 0, "user=2")))
+	assert.LessOrEqual(t, g.metric("ratelimit_service_config_load_success"), 3+time.Since(began).Seconds(), "one a second is loaded")
+}
+
+// A server that hangs before it says anything, or that knows no such node, is told in the log, and the process ends when it is to.
+func TestAServerThatSaysNothing(t *testing.T) {
+	t.Parallel()
+	redis := server.Start(t).Addr()
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer mute.Close()
+	m := manage(t)
+	m.set(yearly("shop", 10, "user"))
+	unknown := managed(t, redis, m.address, "CONFIG_GRPC_XDS_NODE_ID=another")
+	hangs := managed(t, redis, mute.Addr().String())
+	await(t, "the log names the setting", func() bool {
+		return strings.Contains(unknown.Log(), "nothing for this node yet: it knows the node by CONFIG_GRPC_XDS_NODE_ID") && strings.Contains(unknown.Log(), "node=another")
+	})
+	await(t, "the log says that nobody answers", func() bool { return strings.Contains(hangs.Log(), "the management server is not reached") })
+	for _, g := range []*gateway{unknown, hangs} {
+		g.awaitReady(false, "without a configuration")
+		assert.True(t, g.serves("live"))
+		assert.True(t, g.Ends())
 	}
 }
 

@@ -22,13 +22,17 @@ import (
 // ResourceType is the type of the resources, as servers are asked for it.
 const ResourceType = "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig"
 
+// deepestMessage bounds the messages in messages of a resource, before anything is made of them: the paths of n levels are as long as n times n.
+// It is more than the reader of files takes: a level of a document is up to three messages.
+const deepestMessage = 4 * deepest
+
 // Resources are what a management server sent: one domain each. They count in the order of their names, since a server sends them in any.
 func Resources(all []*anypb.Any) Files {
 	var f Files
 	var known []*limits.RateLimitConfig
 	for i, one := range all {
 		c := &limits.RateLimitConfig{}
-		if err := one.UnmarshalTo(c); err != nil {
+		if err := anypb.UnmarshalTo(one, c, proto.UnmarshalOptions{RecursionLimit: deepestMessage}); err != nil {
 			f.errs = append(f.errs, fmt.Errorf("the resource at %d is no %s: %w", i, ResourceType, err))
 			continue
 		}

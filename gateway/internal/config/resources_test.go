@@ -82,6 +82,26 @@ func TestMistakesInResourcesAreToldWithTheirPath(t *testing.T) {
 	assert.NoError(t, err)
 }
 
+// Descriptors in descriptors without end are refused before they are read: nine thousand took half a minute of a processor, and gigabytes.
+func TestResourcesAreNotTooDeep(t *testing.T) {
+	t.Parallel()
+	nested := func(levels int) *anypb.Any {
+		d := &limits.RateLimitDescriptor{Key: "k", RateLimit: &limits.RateLimitPolicy{Unit: limits.RateLimitUnit_DAY, RequestsPerUnit: 1}}
+		for range levels {
+			d = &limits.RateLimitDescriptor{Key: "k", Descriptors: []*limits.RateLimitDescriptor{d}}
+		}
+		one, err := anypb.New(&limits.RateLimitConfig{Name: "d", Domain: "d", Descriptors: []*limits.RateLimitDescriptor{d}})
+		require.NoError(t, err)
+		return one
+	}
+	for levels, want := range map[int]string{100: "lists in lists, more than 64 deep", 2000: "recursion depth"} {
+		_, err := Resources([]*anypb.Any{nested(levels)}).Parse(false)
+		assert.ErrorContains(t, err, want)
+	}
+	_, err := Resources([]*anypb.Any{nested(20)}).Parse(false)
+	assert.NoError(t, err)
+}
+
 // The order in which a server sends resources changes nothing, and no resources are a configuration: every domain has gone.
 func TestTheOrderOfResourcesDoesNotMatter(t *testing.T) {
 	t.Parallel()
