@@ -38,6 +38,7 @@ type contender struct {
 	Host    string   `json:"-"`          // the server it is measured on, a path of a module or one of the hosts below
 	Script  string   `json:"-"`          // the file in recipes/ that {sha} stands for, or libraryAsScript
 	Setup   []string `json:"-"`          // called for every key before the calls that are measured; by default Call, once
+	Fill    int      `json:"-"`          // how often, by default once
 	KeysOf  string   `json:"-"`          // the contender whose keys it uses, in place of its own
 	Counted bool     `json:"-"`          // it takes part in a count only
 	Keeps   []string `json:"-"`          // calls whose state is weighed; their limit is 1000 per day, to outlast the weighing

@@ -96,6 +96,7 @@ func (l *lineup) enter(ctx context.Context, c contender, prefix string, serverAr
 	if c.Setup == nil {
 		e.Setup = []string{"{call}"}
 	}
+	e.Setup = slices.Repeat(e.Setup, max(c.Fill, 1))
 	if c.Script != "" {
 		e.sha = must.Get(e.host.ScriptLoad(ctx, scriptOf(c.Script)).Result())
 	}

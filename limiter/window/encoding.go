@@ -67,54 +67,88 @@ func (w *Window) Decode(encoded []byte) error {
 		len(encoded) != encodedLen(n, timeWidth, unitWidth) {
 		return ErrEncoding
 	}
+	// The columns are checked where they are kept: there is room for a word behind every field of theirs.
 	instants := encoded[headerLen:]
 	units := instants[(n-1)*timeWidth:]
+	copy(w.instants[:], instants[:(n-1)*timeWidth])
+	copy(w.units[:], units[:n*unitWidth])
 	last := binary.LittleEndian.Uint64(units[n*unitWidth:])
 
-	if last > math.MaxInt64 || !checkInstants(instants, n-1, timeWidth, last, w.span()) ||
+	if last > math.MaxInt64 || !w.checkInstants(n-1, timeWidth, last, w.span()) ||
 		n == maxEntries && int64(last) != w.lastOfSlot(int64(last)) {
 		return ErrEncoding
 	}
-	total, ok := checkUnits(units, n, unitWidth)
+	total, ok := w.checkUnits(n, unitWidth)
 	if !ok {
 		return ErrEncoding
 	}
 
-	copy(w.instants[:], instants[:(n-1)*timeWidth])
 	putField(w.instants[(n-1)*timeWidth:], last, timeWidth)
-	copy(w.units[:], units[:n*unitWidth])
 	w.end, w.total, w.last = n, total, int64(last)
 	w.timeWidth, w.unitWidth = timeWidth, unitWidth
 	return nil
 }
 
 // checkInstants checks that the ages of n entries before the last fall strictly, from at
-// most span and the last instant to above 0. The column is followed by a word, so that
-// every field may be read as one.
-func checkInstants(column []byte, n, timeWidth int, last, span uint64) bool {
+// most span and the last instant to above 0: it looks at ages less than nothing, which rise.
+func (s *entries) checkInstants(n, timeWidth int, last, span uint64) bool {
 	timeMask := mask(timeWidth)
-	above := min(span, last) + 1
-	at := 0
-	for range n {
-		age := (last - binary.LittleEndian.Uint64(column[at:at+wordLen])) & timeMask
-		if age >= above {
+	at, before := 0, timeMask-min(span, last)
+	if n&1 != 0 {
+		first := (binary.LittleEndian.Uint64(s.instants[:]) - last) & timeMask
+		if first <= before {
 			return false
 		}
-		above = age
+		at, before = timeWidth, first
+	}
+	for n >>= 1; n > 0; n-- {
+		next := (binary.LittleEndian.Uint64(s.instants[at&inColumn:]) - last) & timeMask
+		if next <= before {
+			return false
+		}
+		at += timeWidth
+		before = (binary.LittleEndian.Uint64(s.instants[at&inColumn:]) - last) & timeMask
+		if before <= next {
+			return false
+		}
 		at += timeWidth
 	}
-	return n == 0 || above > 0
+	return true
+}
+
+// checkBytes is checkUnits where units have one byte: for eight entries at a time.
+func (s *entries) checkBytes(n int) (total int64, ok bool) {
+	const (
+		each   = 0x0101010101010101
+		pairs  = 0x00FF00FF00FF00FF
+		topBit = 0x8080808080808080
+	)
+	var sums, zero uint64 // of up to nine words, four sums below 2^16; and where a byte is 0, its top bit
+	at := 0
+	for ; n >= wordLen; n -= wordLen {
+		units := binary.LittleEndian.Uint64(s.units[at&inColumn:])
+		zero |= (units - each) &^ units
+		sums += units&pairs + units>>8&pairs
+		at += wordLen
+	}
+	beyond := ^uint64(0) << (8 * uint(n)) // the last of them
+	units := binary.LittleEndian.Uint64(s.units[at&inColumn:])
+	zero |= ((units | beyond) - each) &^ (units | beyond)
+	units &^= beyond
+	sums += units&pairs + units>>8&pairs
+	return int64(sums * 0x0001000100010001 >> 48), zero&topBit == 0
 }
 
 // checkUnits checks that n entries have units, fewer than 2^63 together, and need their
-// width; it returns the sum. The column is followed by a word, so that every field may be
-// read as one.
-func checkUnits(column []byte, n, unitWidth int) (total int64, ok bool) {
+// width; it returns the sum.
+func (s *entries) checkUnits(n, unitWidth int) (total int64, ok bool) {
+	if unitWidth == 1 {
+		return s.checkBytes(n)
+	}
 	unitMask := mask(unitWidth)
 	var sum, all uint64
-	at := 0
-	for range n {
-		units := binary.LittleEndian.Uint64(column[at:at+wordLen]) & unitMask
+	for at := 0; n > 0; n-- {
+		units := binary.LittleEndian.Uint64(s.units[at:]) & unitMask
 		if units == 0 || units > math.MaxInt64-sum {
 			return 0, false
 		}

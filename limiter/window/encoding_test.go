@@ -2,6 +2,7 @@
 package window_test
 
 import (
+	"bytes"
 	"encoding/hex"
 	"strings"
 	"testing"
@@ -66,6 +67,34 @@ func TestDecodeRefusesWhatWasNeverWritten(t *testing.T) {
 
 	oneNs := window.Window{Limit: newLimit(t, 10, 1)}
 	assert.Equal(t, window.ErrEncoding, oneNs.Decode(unhex(t, "02 01 01 01 ff04000000000000")))
+}
+
+// Of every number of entries, each is looked at, and all are added up.
+func TestDecodeLooksAtEveryEntry(t *testing.T) {
+	limit := newLimit(t, 1<<62, 200)
+	for n := 1; n <= 65; n++ {
+		encoded := []byte{byte(n), 1}
+		for i := range n - 1 {
+			encoded = append(encoded, byte(0xff-2*(n-1-i)))
+		}
+		units := len(encoded)
+		encoded = append(append(encoded, bytes.Repeat([]byte{255}, n)...), 0xff, 0x04, 0, 0, 0, 0, 0, 0)
+		s := window.Window{Limit: limit}
+		require.NoError(t, s.Decode(encoded), n)
+		require.Equal(t, count(limit)-255*int64(n), s.Available(0x4ff), n)
+
+		refused := func(what string, i, at int, to byte) {
+			damaged := bytes.Clone(encoded)
+			damaged[at] = to
+			require.Equal(t, window.ErrEncoding, s.Decode(damaged), "%s, entry %d of %d", what, i, n)
+		}
+		for i := range n {
+			refused("no units", i, units+i, 0)
+		}
+		for i := range n - 1 {
+			refused("as old as the next", i, 2+i, byte(0xff-2*(n-2-i)))
+		}
+	}
 }
 
 // Callers keep so much room.

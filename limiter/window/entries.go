@@ -8,6 +8,7 @@ import (
 const (
 	wordLen   = 8
 	columnLen = (maxEntries + 1) * wordLen
+	inColumn  = 511 // bits of an index in a column behind which there is room for a word
 )
 
 // entries is what a window remembers of the units it granted. The zero value remembers none.
