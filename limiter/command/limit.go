@@ -28,7 +28,7 @@ func limit(c *Call) {
 		return
 	}
 	earlier := c.Past.FindRequest(c.Args[1:], c.cmd.index)
-	if earlier == nil || !c.limitLone(earlier) {
+	if earlier == nil || !c.limitLone(earlier) && !c.limitLoneCount(earlier) {
 		c.limitStack(earlier)
 	}
 }
@@ -56,6 +56,30 @@ func (c *Call) limitLone(earlier *past.Request) (done bool) {
 	if c.Reply = ReplyFields; earlier.Read.Compact {
 		c.Reply = ReplyIntegers
 	}
+	return true
+}
+
+// limitLoneCount is limitLone of one WINDOW or FIXED, where the key holds its state alone or nothing.
+//
+//go:noinline
+func (c *Call) limitLoneCount(earlier *past.Request) (done bool) {
+	limit, k := earlier.LoneCount(), c.First
+	if limit == nil || k.Kind > String || k.Kind == String && len(k.Value) == 0 {
+		return false
+	}
+	var value []byte
+	if k.Kind == String {
+		value = k.Value
+	}
+	var result stack.Result
+	if !c.stack.TakeLone(&result, limit, value, earlier.Read.Cost, c.NowNs) {
+		return false
+	}
+	if result.Changed {
+		c.storeLone()
+	}
+	c.compact, c.each = earlier.Read.Compact, false
+	c.describe(&result)
 	return true
 }
 

@@ -9,34 +9,56 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A call of one RATE that repeats an earlier one takes a way of its own. It decides as the parser's way does, to the byte.
-func TestALoneRateThatIsRememberedDecidesAsOneThatIsRead(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		number := func(name string, most int64) string {
-			return strconv.FormatInt(rapid.Int64Range(1, most).Draw(t, name), 10)
-		}
-		line := "k RATE " + number("count", 50) + "/" + number("period", 30) + rapid.SampledFrom([]string{"ms", "s", "m"}).Draw(t, "unit")
-		line += rapid.SampledFrom([]string{"", " BURST 1", " BURST 9"}).Draw(t, "burst")
-		line += rapid.SampledFrom([]string{"", "", " COST 0", " COST 3", " COST 9", " COST 9223372036854775807"}).Draw(t, "cost")
-		line += rapid.SampledFrom([]string{"", "", " COMPACT", " STRICT", " FORCE", " UPTO", " EACH", " MAXWAIT 1s", " BAN 1s", " SHADOW"}).Draw(t, "option")
+// A call of one limit that repeats an earlier one takes a way of its own. It decides as the parser's way does, to the byte.
+func TestALoneLimitThatIsRememberedDecidesAsOneThatIsRead(t *testing.T) {
+	for _, kind := range []string{"RATE", "WINDOW", "FIXED"} {
+		t.Run(kind, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) { repeatLone(t, kind) })
+		})
+	}
+}
 
-		again := Call{In: &In{}, First: &Key{}, Past: &Past{}, Top: &TopKeys{}}
-		value, now := firstValue(t), nowNs
-		for range 20 {
-			now = max(now+rapid.Int64Range(-nsPerSecond, 3*nsPerSecond).Draw(t, "step"), 0)
-			want := decideAt(now, Limit, value, line)
-			*again.In = *want.In
-			*again.First = Key{Kind: want.First.Kind, Value: []byte(value), Room: make([]byte, 0, MaxValueLen)}
-			again.Run(Limit)
-			requireSameAnswer(t, want, &again)
-			require.Equal(t, *want.Outcome, *again.Outcome)
-			require.Equal(t, want.First.ExpireNoEarlier, again.First.ExpireNoEarlier)
-			if want.Reply == ReplyError {
-				return
+func repeatLone(t *rapid.T, kind string) {
+	number := func(name string, most int64) string {
+		return strconv.FormatInt(rapid.Int64Range(1, most).Draw(t, name), 10)
+	}
+	limit := kind + " " + number("count", 50) + "/" + number("period", 30) + rapid.SampledFrom([]string{"ms", "s", "m"}).Draw(t, "unit")
+	words := map[string][]string{"RATE": {"", " BURST 1", " BURST 9"}, "WINDOW": {""}, "FIXED": {"", "", " FIRST", " TZ Europe/Berlin"}}
+	limit += rapid.SampledFrom(words[kind]).Draw(t, "words")
+	line := "k " + limit
+	line += rapid.SampledFrom([]string{"", "", " COST 0", " COST 3", " COST 9", " COST 9223372036854775807"}).Draw(t, "cost")
+	line += rapid.SampledFrom([]string{"", "", "", " COMPACT", " STRICT", " FORCE", " UPTO", " EACH", " MAXWAIT 1s", " BAN 1s", " SHADOW"}).Draw(t, "option")
+
+	// What other calls leave: more limits, another one, a debt, a ban, its own state of another time.
+	others := []string{line, line, "k " + limit + " FORCE COST 70", "k " + limit + " BAN 1s COST 51", "k " + limit + " RATE 5/m", "k WINDOW 5/7m", "k RATE 1/s MAXWAIT 9s COST 3"}
+
+	again := Call{In: &In{}, First: &Key{}, Past: &Past{}, Top: &TopKeys{}}
+	value, now := firstValue(t), nowNs
+	for range 20 {
+		now = max(now+rapid.Int64Range(-nsPerSecond, 3*nsPerSecond).Draw(t, "step"), 0)
+		if rapid.IntRange(0, 9).Draw(t, "another call") == 0 {
+			other := decideAt(now, Limit, value, rapid.SampledFrom(others).Draw(t, "other"))
+			if other.Reply != ReplyError {
+				value = other.First.leaves(value)
 			}
-			value = want.First.leaves(value)
 		}
-	})
+		if value != "" && rapid.IntRange(0, 29).Draw(t, "damage") == 0 {
+			damaged := []byte(value)
+			damaged[rapid.IntRange(0, len(damaged)-1).Draw(t, "place")] ^= rapid.ByteRange(1, 255).Draw(t, "flip")
+			value = string(damaged)
+		}
+		want := decideAt(now, Limit, value, line)
+		*again.In = *want.In
+		*again.First = Key{Kind: want.First.Kind, Value: []byte(value), Room: make([]byte, 0, MaxValueLen)}
+		again.Run(Limit)
+		requireSameAnswer(t, want, &again)
+		if want.Reply == ReplyError {
+			return
+		}
+		require.Equal(t, *want.Outcome, *again.Outcome)
+		require.Equal(t, want.First.ExpireNoEarlier, again.First.ExpireNoEarlier)
+		value = want.First.leaves(value)
+	}
 }
 
 // firstValue is what a key may hold before it is limited: nothing, a number near to now or out of reach, that behind a ban, or other bytes.

@@ -71,6 +71,18 @@ func (c *Call) storeTAT(tat uint64) {
 	c.First.expire(tat, c.NowNs)
 }
 
+// storeLone is store after TakeLone.
+func (c *Call) storeLone() {
+	k, fullAt := c.First, c.stack.LoneUntil()
+	if fullAt > uint64(c.NowNs) {
+		k.Effect = Set
+		k.NewValue = c.stack.AppendLone(k.Room)
+		k.expire(fullAt, c.NowNs)
+	} else if k.Kind != Absent {
+		k.Effect = Delete
+	}
+}
+
 // expire lets the key expire when its limits are full, at fullAt. A key in use is called again before that, and would need a later expiry
 // each time. So its expiry may be later.
 func (k *Key) expire(fullAt uint64, nowNs int64) {

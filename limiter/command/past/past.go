@@ -29,16 +29,25 @@ type Request struct {
 	limits [stack.MaxLimits]stack.Limit
 	count  int
 	lone   *gcra.Limit // one of limits
+	plain  bool        // see LoneCount
 }
 
 // LoneRate is the only limit if that is a rate and there are no other words than COST and COMPACT, or nil.
 func (p *Request) LoneRate() *gcra.Limit { return p.lone }
 
-// findLone finds the LoneRate.
+// LoneCount is the only limit if that is one that counts and there are no other words than COST and COMPACT, or nil.
+func (p *Request) LoneCount() *stack.Limit {
+	if !p.plain {
+		return nil
+	}
+	return &p.limits[0]
+}
+
+// findLone finds the LoneRate or the LoneCount.
 func (p *Request) findLone() {
 	plain := words.Request{Request: stack.Request{Cost: p.Read.Cost}, Compact: p.Read.Compact}
-	if p.lone = nil; p.count == 1 && p.Read == plain {
-		p.lone = p.limits[0].PlainRate()
+	if p.lone, p.plain = nil, false; p.count == 1 && p.Read == plain {
+		p.lone, p.plain = p.limits[0].PlainRate(), p.limits[0].PlainCount()
 	}
 }
 
