@@ -164,12 +164,21 @@ func TestTheChartRefusesWhatCannotWork(t *testing.T) {
 		{"redis: {url: 'redis.example:6380'}", "networkPolicy.redisPorts lacks 6380"},
 		{"redis: {url: 'mymaster,s1:26379', type: SENTINEL}", "networkPolicy.redisPorts lacks 26379"},
 		{"autoscaling: {enabled: true, minReplicas: 3, maxReplicas: 2}", "autoscaling.maxReplicas is less"},
+		{"shutdownDelay: 45s", "terminationGracePeriodSeconds must be more than shutdownDelay"},
+		{"shutdownDelay: 1m", "terminationGracePeriodSeconds must be more than shutdownDelay"},
+		{"podDisruptionBudget: {maxUnavailable: half}", "does not match pattern"},
+		{"redis: {url: 'redis://user:1234@redis.example:6380/0'}", "networkPolicy.redisPorts lacks 6380"},
 	} {
 		_, err := render(t, values(tc.given))
 		assert.ErrorContains(t, err, tc.says, tc.given)
 	}
-	_, err := render(t, "config: {files: null, existingConfigMap: mine}")
-	assert.NoError(t, err)
+	for _, given := range []values{
+		"config: {files: null, existingConfigMap: mine}", "{shutdownDelay: 45s, terminationGracePeriodSeconds: 70}", "shutdownDelay: 900ms",
+		"redis: {url: '[2001:db8::1]:6379'}", "redis: {url: 'redis://user:1234@redis.example:6379/0'}",
+	} {
+		_, err := render(t, given)
+		assert.NoError(t, err, given)
+	}
 }
 
 // The dashboard of the chart is that of the docs.

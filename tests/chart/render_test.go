@@ -35,8 +35,8 @@ import (
 // values are what somebody gives in a file, as YAML.
 type values string
 
-// render is what the chart makes of values, or why it refuses them.
-func render(t testing.TB, given values) ([]runtime.Object, error) {
+// manifests are the files that the chart makes of values, by path, or why it refuses them.
+func manifests(t testing.TB, given values) (map[string]string, error) {
 	t.Helper()
 	root, err := server.RepositoryRoot()
 	require.NoError(t, err)
@@ -48,7 +48,13 @@ func render(t testing.TB, given values) ([]runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	files, err := engine.Render(chart, all)
+	return engine.Render(chart, all)
+}
+
+// render is what the chart makes of values, or why it refuses them.
+func render(t testing.TB, given values) ([]runtime.Object, error) {
+	t.Helper()
+	files, err := manifests(t, given)
 	if err != nil {
 		return nil, err
 	}

@@ -44,12 +44,18 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if and .Values.autoscaling.enabled (lt (int .Values.autoscaling.maxReplicas) (int .Values.autoscaling.minReplicas)) }}
 {{- fail "autoscaling.maxReplicas is less than autoscaling.minReplicas" }}
 {{- end }}
+{{- $delay := regexFind "[0-9]+" .Values.shutdownDelay | int }}
+{{- if hasSuffix "ms" .Values.shutdownDelay }}{{ $delay = div $delay 1000 }}{{ else if hasSuffix "m" .Values.shutdownDelay }}{{ $delay = mul $delay 60 }}{{ end }}
+{{- if le (int .Values.terminationGracePeriodSeconds) (int $delay) }}
+{{- fail "terminationGracePeriodSeconds must be more than shutdownDelay: the gateway would be killed before it ends" }}
+{{- end }}
 {{- if .Values.networkPolicy.enabled }}
 {{- $ports := list }}
 {{- range .Values.networkPolicy.redisPorts }}{{ $ports = append $ports (toString (int .)) }}{{ end }}
-{{- range regexFindAll ":[0-9]+" .Values.redis.url -1 }}
-{{- if not (has (trimPrefix ":" .) $ports) }}
-{{- fail (printf "networkPolicy.redisPorts lacks %s, a port of redis.url: the gateway could not reach it" (trimPrefix ":" .)) }}
+{{- range regexFindAll ":[0-9]+([,/?]|$)" .Values.redis.url -1 }}
+{{- $port := regexFind "[0-9]+" . }}
+{{- if not (has $port $ports) }}
+{{- fail (printf "networkPolicy.redisPorts lacks %s, a port of redis.url: the gateway could not reach it" $port) }}
 {{- end }}
 {{- end }}
 {{- end }}
