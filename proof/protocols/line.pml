@@ -2,7 +2,8 @@
 // a slot of a rate (CL.WAIT with rates). The other is in turn and is decided anew (CL.LEASE, and CL.WAIT with a window).
 //
 // One of these says which callers come:
-//   RATES   callers that reserve, on two keys, or with ONE_KEY on one. Callers on key 0 wait for 2 * PERIOD or longer, which is more than the event loop can hold.
+//   RATES   callers that reserve, on two keys, or with ONE_KEY on one. Callers on key 0 wait for 2 * PERIOD or longer,
+//           which is more than the event loop can hold.
 //   LEASES  callers in turn for leases, whose number of slots may change.
 //   WINDOW  callers in turn for a window, whose units come back as leases lapse, and are given back as leases are.
 //   MIXED   callers that reserve and callers in turn for a window, in the line of one key.

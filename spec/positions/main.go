@@ -119,7 +119,7 @@ func inTypeScript(replies []reply) []byte {
 
 func inPython(replies []reply) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "\"\"\"The positions of fields in replies with COMPACT. %s\"\"\"\n", note)
+	fmt.Fprintf(&b, "\"\"\"The positions of fields in replies with COMPACT.\n\n%s\n\"\"\"\n", note)
 	for _, r := range replies {
 		b.WriteByte('\n')
 		for i, field := range r.Fields {
@@ -132,7 +132,7 @@ func inPython(replies []reply) []byte {
 
 func inJava(replies []reply) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "package io.github.redisthrottle;\n\n/** The positions of fields in replies with COMPACT. %s */\nfinal class Positions {\n", note)
+	fmt.Fprintf(&b, "package io.github.redisthrottle;\n\n// %s\n\n/** The positions of fields in replies with COMPACT. */\nfinal class Positions {\n", note)
 	for _, r := range replies {
 		for i, field := range r.Fields {
 			fmt.Fprintf(&b, "  static final int %s_%s = %d;\n", strings.ToUpper(r.Name), strings.ToUpper(field), i)

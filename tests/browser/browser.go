@@ -222,13 +222,6 @@ func (b *Browser) Asked() []string {
 	return slices.Clone(b.asked)
 }
 
-// Forgive forgets problems that a test expects, such as a server that is away.
-func (b *Browser) Forgive(text string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.problems = slices.DeleteFunc(b.problems, func(problem string) bool { return strings.Contains(problem, text) })
-}
-
 // Picture is what the window shows, as a PNG.
 func (b *Browser) Picture() []byte {
 	b.t.Helper()

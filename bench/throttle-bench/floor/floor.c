@@ -84,7 +84,8 @@ static int deniedFields(Ctx *ctx, String **argv, int argc) { return (void)argc, 
 int RedisModule_OnLoad(Ctx *ctx) {
   int (*get)(const char *, void *) = *(int (**)(const char *, void *))ctx; // the first word of every context
 #define GET(name) get("RedisModule_" #name, (void *)&name)
-  if (GET(SetModuleAttribs) | GET(CreateCommand) | GET(OpenKey) | GET(CloseKey) | GET(StringDMA) | GET(ReplicateVerbatim) | GET(ReplyWithArray) | GET(ReplyWithStringBuffer) | GET(ReplyWithLongLong)) return 1;
+  if (GET(SetModuleAttribs) | GET(CreateCommand) | GET(OpenKey) | GET(CloseKey) | GET(StringDMA) |
+      GET(ReplicateVerbatim) | GET(ReplyWithArray) | GET(ReplyWithStringBuffer) | GET(ReplyWithLongLong)) return 1;
   GET(ReplyWithMap); // since Redis 7.0
   return SetModuleAttribs(ctx, "floor", 1, 1) | CreateCommand(ctx, "floor.allowed", allowed, "write fast", 1, 1, 1) |
          CreateCommand(ctx, "floor.denied", denied, "write fast", 1, 1, 1) | CreateCommand(ctx, "floor.allowed.fields", allowedFields, "write fast", 1, 1, 1) |

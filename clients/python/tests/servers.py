@@ -137,10 +137,6 @@ class Server:
         self.process.kill()
         self.process.wait()
 
-    def restart(self) -> None:
-        self.kill()
-        self.start()
-
     def stop(self) -> None:
         self.resume()
         self.kill()

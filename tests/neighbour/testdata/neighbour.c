@@ -2,15 +2,20 @@
 //
 //   NEIGHBOUR.DO command [argument ...]   from now on; without a command, nothing any more
 //   NEIGHBOUR.ON event key command [argument ...]   the same, of one event of one key only
-//   NEIGHBOUR.BEFORE name command [argument ...]   the same, before each command of this name that a module calls or a client sends
+//   NEIGHBOUR.BEFORE name command [argument ...]   the same, before each command of this name that
+//                                         a module calls or a client sends
 //   NEIGHBOUR.SKIP times                  so many times nothing runs yet
-//   NEIGHBOUR.EXPIRED key times           adds a key that has expired already, and again whenever it is removed for that: so many times in all
-//   NEIGHBOUR.ERRNO name number           before each command of this name, and at each event of this name, errno is set; what runs stays the same
+//   NEIGHBOUR.EXPIRED key times           adds a key that has expired already, and again whenever it is
+//                                         removed for that: so many times in all
+//   NEIGHBOUR.ERRNO name number           before each command and at each event of this name, errno is
+//                                         set; what runs stays the same
 //   NEIGHBOUR.FORMAT format               how commands are called, of which the server knows the letters: !v at first
 //   NEIGHBOUR.USER name                   as whom they are called, if the format has a C
 //   NEIGHBOUR.CALL command [argument ...]   runs it once, at no event
-//   NEIGHBOUR.THREAD                      blocks its client until a thread has answered it: the server then keeps the client's id for later calls
-//   NEIGHBOUR.PROPAGATE command [argument ...]   to replicas and to the append-only file, and nothing runs here: redis-cell sends its calls so
+//   NEIGHBOUR.THREAD                      blocks its client until a thread has answered it: the server
+//                                         then keeps the client's id for later calls
+//   NEIGHBOUR.PROPAGATE command [argument ...]   to replicas and to the append-only file, and
+//                                         nothing runs here: redis-cell sends its calls so
 //   NEIGHBOUR.SEEN                        how often it ran, and its last error, if any
 //
 // What it runs may send notifications of its own; those run nothing. Nor does anything run

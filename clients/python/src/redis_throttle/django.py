@@ -1,7 +1,8 @@
 """Throttles for Django REST framework that need no cache: the server decides, in one call.
 
     REST_FRAMEWORK = {
-        "DEFAULT_THROTTLE_CLASSES": ["redis_throttle.django.AnonRateThrottle", "redis_throttle.django.UserRateThrottle"],
+        "DEFAULT_THROTTLE_CLASSES": ["redis_throttle.django.AnonRateThrottle",
+                                     "redis_throttle.django.UserRateThrottle"],
         "DEFAULT_THROTTLE_RATES": {"anon": "100/day", "user": "RATE 5/s BURST 20 FIXED 10000/d"},
     }
     REDIS_THROTTLE = {"URL": "redis://127.0.0.1:6379"}

@@ -1,6 +1,7 @@
 """Outgoing requests of httpx that keep to the limits of somebody else's service, in all processes together.
 
-    client = httpx.AsyncClient(transport=AsyncLimitedTransport(limiter, window(10, "1s"), key="partner", max_wait="30s"))
+    transport = AsyncLimitedTransport(limiter, window(10, "1s"), key="partner", max_wait="30s")
+    client = httpx.AsyncClient(transport=transport)
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Import this module once, and prefix the storage's URI with `throttle+`:
 
     import redis_throttle.limits
-    limiter = Limiter(get_remote_address, app=app, storage_uri="throttle+redis://127.0.0.1:6379", strategy="moving-window")
+    limiter = Limiter(get_remote_address, app=app, storage_uri="throttle+redis://127.0.0.1:6379",
+                      strategy="moving-window")
 
 | strategy | limit |
 |---|---|

@@ -1,4 +1,7 @@
-"""The positions of fields in replies with COMPACT. Code generated from spec/replies.json by go generate ./spec; DO NOT EDIT."""
+"""The positions of fields in replies with COMPACT.
+
+Code generated from spec/replies.json by go generate ./spec; DO NOT EDIT.
+"""
 
 THROTTLE_LIMITED = 0
 THROTTLE_LIMIT = 1

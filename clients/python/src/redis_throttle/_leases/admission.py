@@ -110,7 +110,8 @@ class _AsyncHome(Protocol):
 class Admission(_Taken):
     """Units and slots that are held during a `with` statement, and settled at its end (CL.MLIMIT and CL.SETTLE).
 
-        keys = {"{7}:requests": rate(60, "1m"), "{7}:tokens": rate(100_000, "1m", take=1200), "{7}:running": Slots(4, "5m")}
+        keys = {"{7}:requests": rate(60, "1m"), "{7}:tokens": rate(100_000, "1m", take=1200),
+                "{7}:running": Slots(4, "5m")}
         with limiter.admit(keys) as admission:
             answer = ask_the_model()
             admission.used("{7}:tokens", answer.tokens)

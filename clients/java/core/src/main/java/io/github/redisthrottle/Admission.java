@@ -17,7 +17,8 @@ import java.util.stream.LongStream;
  * Units and slots that are held together, and settled at the end by what was used (CL.MLIMIT and CL.SETTLE).
  *
  * <pre>{@code
- * Keys keys = Keys.of("{7}:tokens", rate(100_000, ofMinutes(1)).take(1200)).and("{7}:running", Slots.of(4, ofMinutes(5)));
+ * Keys keys = Keys.of("{7}:tokens", rate(100_000, ofMinutes(1)).take(1200))
+ *     .and("{7}:running", Slots.of(4, ofMinutes(5)));
  * try (Admission admission = limiter.admit(keys)) {
  *   Answer answer = askTheModel();
  *   admission.used("{7}:tokens", answer.tokens());

@@ -21,7 +21,8 @@ import org.jspecify.annotations.Nullable;
  * at the same time share one call to the server.
  *
  * <pre>{@code
- * Batched batched = Batched.of(Guard.of(Remote.over(connection), Guard.Policy.FAIL), Batched.Options.DEFAULT.processes(4));
+ * Guard guard = Guard.of(Remote.over(connection), Guard.Policy.FAIL);
+ * Batched batched = Batched.of(guard, Batched.Options.DEFAULT.processes(4));
  * try (Limiter limiter = Limiter.over(batched)) { // closing it returns what is left
  *   limiter.limit("hot", rate(10_000, ofSeconds(1)));
  * }

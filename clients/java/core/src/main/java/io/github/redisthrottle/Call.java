@@ -17,7 +17,8 @@ import org.jspecify.annotations.Nullable;
  * One verb on one key or several: a value, which a {@link Decider} decides. Its methods return a changed copy.
  *
  * <pre>{@code
- * Result result = limiter.decide(Call.limit("login:" + address, rate(10, ofMinutes(1))).ban(ofHours(1)).banAfter("20/10m"));
+ * Call call = Call.limit("login:" + address, rate(10, ofMinutes(1)));
+ * Result result = limiter.decide(call.ban(ofHours(1)).banAfter("20/10m"));
  * }</pre>
  *
  * <p>An option that the verb does not take is an {@link IllegalArgumentException} when the call is decided.

@@ -284,10 +284,6 @@ public final class Limit implements Rule, Cloneable {
     return take != UNSET || used != UNSET;
   }
 
-  boolean hasTake() {
-    return take != UNSET;
-  }
-
   /** Returns how many more units were used than taken; 0 where nothing is said. */
   long usedMore() {
     return used == UNSET ? 0 : used - Math.max(take, 0);

@@ -26,7 +26,8 @@ import org.jspecify.annotations.Nullable;
  *
  * <pre>{@code
  * Connection connection = LettuceConnection.of("redis://127.0.0.1:6379");
- * Limiter limiter = Limiter.over(Policies.of(Cached.of(Guard.of(Remote.over(connection), Guard.Policy.FAIL)), connection));
+ * Guard guard = Guard.of(Remote.over(connection), Guard.Policy.FAIL);
+ * Limiter limiter = Limiter.over(Policies.of(Cached.of(guard), connection));
  * limiter.limit("user:42", Limits.policy("api", rate(100, ofMinutes(1))));
  * }</pre>
  *

@@ -1,6 +1,8 @@
 package io.github.redisthrottle;
 
-/** The positions of fields in replies with COMPACT. Code generated from spec/replies.json by go generate ./spec; DO NOT EDIT. */
+// Code generated from spec/replies.json by go generate ./spec; DO NOT EDIT.
+
+/** The positions of fields in replies with COMPACT. */
 final class Positions {
   static final int THROTTLE_LIMITED = 0;
   static final int THROTTLE_LIMIT = 1;

@@ -14,9 +14,10 @@ import java.util.List;
  * <table>
  *   <caption>Instead of</caption>
  *   <tr><th>instead of</th><th>write</th></tr>
- *   <tr><td>{@code RateLimiter.create(5)}</td><td>{@code NamedRateLimiter.of(limiter, "mail", rate(5, ofSeconds(1)))}</td></tr>
- *   <tr><td>{@code limiter.trySetRate(OVERALL, 5, 1, SECONDS)}</td><td>nothing: the rate comes with each call, so a new one holds at
- *       once</td></tr>
+ *   <tr><td>{@code RateLimiter.create(5)}</td>
+ *       <td>{@code NamedRateLimiter.of(limiter, "mail", rate(5, ofSeconds(1)))}</td></tr>
+ *   <tr><td>{@code limiter.trySetRate(OVERALL, 5, 1, SECONDS)}</td>
+ *       <td>nothing: the rate comes with each call, so a new one holds at once</td></tr>
  *   <tr><td>{@code limiter.delete()}</td><td>{@link #reset}</td></tr>
  * </table>
  */

@@ -18,8 +18,8 @@ import java.util.concurrent.ConcurrentHashMap;
  *   <caption>Instead of</caption>
  *   <tr><th>instead of</th><th>write</th></tr>
  *   <tr><td>{@code semaphore.trySetPermits(5)}</td><td>nothing: the number comes with each call</td></tr>
- *   <tr><td>{@code RSemaphore.acquire()}, {@code release()}</td><td>{@code String id = semaphore.acquire()}, {@code release(id)}; or better
- *       {@code try (Lease lease = limiter.lease(...))}</td></tr>
+ *   <tr><td>{@code RSemaphore.acquire()}, {@code release()}</td>
+ *       <td>{@code String id = semaphore.acquire()}, {@code release(id)}; or better {@code try (Lease lease = limiter.lease(...))}</td></tr>
  *   <tr><td>{@code acquire(leaseTime, unit)}</td><td>the ttl of the slots</td></tr>
  *   <tr><td>{@code release(5)} of what nobody holds</td><td>nothing: there are no more permits than slots</td></tr>
  * </table>
