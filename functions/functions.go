@@ -1,5 +1,5 @@
-// Package functions is the limiter as a library of functions, for servers that load no module: the file throttle.lua, which
-// docs/functions.md describes.
+// Package functions is the limiter as a library of functions, for servers that load no module: the file throttle.lua,
+// which docs/functions.md describes.
 package functions
 
 //go:generate go run ./tables
@@ -15,7 +15,8 @@ import (
 //go:embed throttle.lua
 var Library string
 
-// Script is what SCRIPT LOAD and EVAL take: the library without its first line. The name of the function is the first argument.
+// Script is what SCRIPT LOAD and EVAL take: the library without its first line. The name of the function is the first
+// argument.
 func Script() string {
 	_, script, _ := strings.Cut(Library, "\n")
 	return script

@@ -1,13 +1,15 @@
 #!lua name=throttle
--- redis-throttle as a function library: the limiter of the module, where no module can be loaded. It has the same words, replies and
--- errors, and keeps the same bytes in the keys, so that both can work on a key in turns. docs/functions.md tells how to use it,
--- docs/internals/state.md what a key holds, and the Go packages gcra and limiter why each decision is made as it is.
+-- redis-throttle as a function library: the limiter of the module, where no module can be loaded. It has the same
+-- words, replies and errors, and keeps the same bytes in the keys, so that both can work on a key in turns.
+-- docs/functions.md tells how to use it, docs/internals/state.md what a key holds, and the Go packages gcra and limiter
+-- why each decision is made as it is.
 --
 --     FUNCTION LOAD REPLACE <this file>       then  FCALL cl_limit 1 user:42 RATE 5/s BURST 10
 --     SCRIPT LOAD <it without its first line> then  EVALSHA <sha> 1 user:42 cl_limit RATE 5/s BURST 10
 --
--- Change functions/library, whose files "go generate ./functions" puts together here. Each follows the Go package that it names. It is a block,
--- because Lua has room for 200 local names at a time; what others use of it is declared in front of it.
+-- Change functions/library, whose files "go generate ./functions" puts together here. Each follows the Go package that
+-- it names. It is a block, because Lua has room for 200 local names at a time; what others use of it is declared in
+-- front of it.
 
 -- What the language of the commands is made of, from the Go code: go generate ./functions.
 -- BEGIN GENERATED: words
@@ -241,7 +243,8 @@ function Wide.__eq(a, b) return a.s == b.s and a.ns == b.ns end
 function Wide.__lt(a, b) return a.s < b.s or a.s == b.s and a.ns < b.ns end
 function Wide.__le(a, b) return a.s < b.s or a.s == b.s and a.ns <= b.ns end
 
--- A product with a whole number from 0 to 2^63, six decimal digits at a time, so that no step exceeds 2^53. It is near where n exceeds that.
+-- A product with a whole number from 0 to 2^63, six decimal digits at a time, so that no step exceeds 2^53. It is near
+-- where n exceeds that.
 function Wide.__mul(a, n)
   local s, ns, scale = 0, 0, n < 1e18 and 1e12 or 1e18
   while scale >= 1 do
@@ -258,11 +261,12 @@ end
 local function approximately(a) return a.s * 1e9 + a.ns end
 local function wide_of(n) return wide(floor(n / 1e9), n % 1e9) end
 
--- What is known of the call that is decided. Each call begins with a table of its own, so that none finds what another one left:
--- the clock, read once, as seconds "s" and nanoseconds "ns", as a wide number "now", and, once they are needed, as words "high" and "low";
--- "is_wide" says in which numbers it is decided, and "zero", "one", the longest time "endless" and that until the "last_instant" are in
--- these, the latter two infinite in plain ones. Decided it may turn out that plain numbers were too "long", that a number of units is
--- "beyond" EXACT, or that a window reaches beyond the years of which the clocks of zones are known ("clocks_unknown").
+-- What is known of the call that is decided. Each call begins with a table of its own, so that none finds what another
+-- one left: the clock, read once, as seconds "s" and nanoseconds "ns", as a wide number "now", and, once they are
+-- needed, as words "high" and "low"; "is_wide" says in which numbers it is decided, and "zero", "one", the longest time
+-- "endless" and that until the "last_instant" are in these, the latter two infinite in plain ones. Decided it may turn
+-- out that plain numbers were too "long", that a number of units is "beyond" EXACT, or that a window reaches beyond the
+-- years of which the clocks of zones are known ("clocks_unknown").
 local this = {}
 
 local function begin(is_wide)
@@ -610,9 +614,9 @@ do
 end
 
 --------------------------------------------------------------------------------------------------------------------
--- What WINDOW and both kinds of FIXED have in common: they count units. "used" is how many are counted. A limit is settled
--- before anything else is asked of it. "ends" is the time until nothing is counted that is now, and until_free that until
--- there are so many units more.
+-- What WINDOW and both kinds of FIXED have in common: they count units. "used" is how many are counted. A limit is
+-- settled before anything else is asked of it. "ends" is the time until nothing is counted that is now, and until_free
+-- that until there are so many units more.
 
 local function counted()
   local Kind = {}
@@ -658,11 +662,11 @@ local function counted()
 end
 
 --------------------------------------------------------------------------------------------------------------------
--- WINDOW, the sliding window of package window. Entries "first" to "last" have units "of" and instants "at". Those are plain
--- numbers of ns since "base", even if the call is decided in wide ones, so that only an entry that matters becomes one. In a
--- window that is too long for that (it does not "fit") they are wide ones, seen from now. "state" is what was read, and has
--- the bytes of the instants that were not changed. "text" has those of entries 1 to "last", or of more, once one was. "width"
--- is that of units while 1 is known to do.
+-- WINDOW, the sliding window of package window. Entries "first" to "last" have units "of" and instants "at". Those are
+-- plain numbers of ns since "base", even if the call is decided in wide ones, so that only an entry that matters
+-- becomes one. In a window that is too long for that (it does not "fit") they are wide ones, seen from now. "state" is
+-- what was read, and has the bytes of the instants that were not changed. "text" has those of entries 1 to "last", or
+-- of more, once one was. "width" is that of units while 1 is known to do.
 
 local Window = counted()
 local bytes_of -- how many bytes a number of two words needs
@@ -1442,8 +1446,8 @@ do
 
   local WORDS_OF_KINDS = { 'RATE', 'WINDOW', 'FIXED', 'FIRST', 'AFTER' }
 
-  -- What a value tells of a kept limit, as of now and in the order of the reply to CL.INSPECT: stack/stored.go. A call that asks is in wide
-  -- numbers.
+  -- What a value tells of a kept limit, as of now and in the order of the reply to CL.INSPECT: stack/stored.go. A call
+  -- that asks is in wide numbers.
   function stored(k)
     if not k then return { 'RATE', -1, 0, 0, 0, 0, 0 } end -- one that nothing is kept of
     local kind, period = k.kind, read_wide(k.head, 2)
@@ -1473,8 +1477,8 @@ do
   end
 
   -- Counts a call that was denied, for a ban that begins after some. The count is handled as a limit that the call does
-  -- not name, but not forgotten. Returns whether this was the last denial, with which the count starts anew, and whether
-  -- the state has to be stored then.
+  -- not name, but not forgotten. Returns whether this was the last denial, with which the count starts anew, and
+  -- whether the state has to be stored then.
   function count_denial(s, after)
     local count, at = layer(after), nil
     for i = #s.kept, 1, -1 do
@@ -1490,7 +1494,8 @@ do
     return false
   end
 
-  -- The second after which all limits are full, nil if they are now; and whether a window is kept whose end is not known.
+  -- The second after which all limits are full, nil if they are now; and whether a window is kept whose end is not
+  -- known.
   function expiry(s)
     local second, keeps_calendar
     if s.kept[1] then forget(s) end
@@ -1526,8 +1531,8 @@ do
 end
 
 --------------------------------------------------------------------------------------------------------------------
--- Decisions: package stack. "d" is the limits that are decided at one instant: those of a stack, or of several. A time is
--- false if it never comes. A result is about its rule, the number of a limit.
+-- Decisions: package stack. "d" is the limits that are decided at one instant: those of a stack, or of several. A time
+-- is false if it never comes. A result is about its rule, the number of a limit.
 
 local settle, judge, retry_alone, standing_of, take, outlook, retry_of, peek, standing, adjust, add_charged, has_changed
 
@@ -1797,7 +1802,8 @@ do
   -- How many seconds longer a key may stay than its limits need, so that calls that follow leave its expiry as it is.
   function slack_of(second, now_s) return least(floor((second - now_s) / 4), MOST_SLACK) end
 
-  -- When a key expires from now on that has to stay until a second; nil for when it does. One that is there may stay longer.
+  -- When a key expires from now on that has to stay until a second; nil for when it does. One that is there may stay
+  -- longer.
   function moved_expiry(name, value, second, slack)
     if not value or slack == 0 then return second end
     local at = call('PEXPIRETIME', name)
@@ -1856,9 +1862,9 @@ do
     return most_bytes > 0 and tonumber(match(info, '\nused_memory:(%d+)')) > most_bytes
   end
 
-  -- A call that gives back or keeps something is made over maxmemory, too, unless it makes a value longer. A function with the
-  -- flag allow-oom is not refused anything, so it has to ask. A script is refused a write, unless it has written before: this
-  -- one changes nothing.
+  -- A call that gives back or keeps something is made over maxmemory, too, unless it makes a value longer. A function
+  -- with the flag allow-oom is not refused anything, so it has to ask. A script is refused a write, unless it has
+  -- written before: this one changes nothing.
   function keep_to_maxmemory(ks)
     local written
     for _, k in ipairs(ks) do
@@ -2772,11 +2778,12 @@ do
     return longest
   end
 
-  -- Whether a request that is limited bans its key, or counts the denial. One of more than a limit ever has does neither.
+  -- Whether a request that is limited bans its key, or counts the denial. One of more than a limit ever has does
+  -- neither.
   local function bans(r, result) return result.limited and r.ban ~= this.zero and result.retry end
 
-  -- Bans a key for a request that is limited, or counts the denial where only the last of several bans. The key must not
-  -- have been stored before: that would forget the count on a key that is full.
+  -- Bans a key for a request that is limited, or counts the denial where only the last of several bans. The key must
+  -- not have been stored before: that would forget the count on a key that is full.
   local function ban_for(k, s, r, result)
     local changed = has_changed(s)
     if r.after then
@@ -3037,9 +3044,9 @@ do
 end
 
 --------------------------------------------------------------------------------------------------------------------
--- Most calls ask for units of limits of kind RATE alone, or of one limit of another kind, find them as the call before left
--- them, and have words that were read before. These are decided in one go, and all others in the longer way, with the same
--- reply. It is the one part that is written for speed: x - x % 1 is floor(x).
+-- Most calls ask for units of limits of kind RATE alone, or of one limit of another kind, find them as the call before
+-- left them, and have words that were read before. These are decided in one go, and all others in the longer way, with
+-- the same reply. It is the one part that is written for speed: x - x % 1 is floor(x).
 
 local SHORTCUTS = true -- tests also run without them
 local shortcut_of, take_rates, take_counted
@@ -3232,8 +3239,8 @@ local function bind()
   end
 end
 
--- Makes a call whose words may have been read before. It is decided in plain numbers if they do, and once more if it turns
--- out that they do not.
+-- Makes a call whose words may have been read before. It is decided in plain numbers if they do, and once more if it
+-- turns out that they do not.
 local function answer_call(c, keys, args, r, is_second)
   if not r then
     check_counts(c, keys, args)
@@ -3588,8 +3595,8 @@ US/Indiana-Starke=18 US/Michigan=23 US/Mountain=17 US/Pacific=25 US/Samoa=73 UTC
 end
 -- END GENERATED: zones
 
--- What can be called, and with which flags. A function that writes and is not refused while the server is over maxmemory
--- takes no more memory than it gives back.
+-- What can be called, and with which flags. A function that writes and is not refused while the server is over
+-- maxmemory takes no more memory than it gives back.
 local WRITES, GIVES_BACK, READS = {}, { 'allow-oom' }, { 'no-writes' }
 local FUNCTIONS = {
   { 'cl_throttle', WRITES, COMMANDS.THROTTLE },

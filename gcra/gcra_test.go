@@ -1,4 +1,5 @@
-// What tests of this package share, and the ends of time. The rules themselves are in spec/rate.txt and spec/throttle.txt.
+// What tests of this package share, and the ends of time. The rules themselves are in spec/rate.txt and
+// spec/throttle.txt.
 package gcra_test
 
 import (

@@ -61,8 +61,8 @@ func (l *ledger) admit(nowNs, quantity int64) bool {
 // admission is units let through for an instant.
 type admission struct{ at, units int64 }
 
-// askQueue sends callers that reserve and callers that do not to one bucket. It returns what they were let through for, in the time of a watch that
-// runs on when the limiter's clock is set back.
+// askQueue sends callers that reserve and callers that do not to one bucket. It returns what they were let through for,
+// in the time of a watch that runs on when the limiter's clock is set back.
 func askQueue(t require.TestingT, pick chance.Draw, drawParams func(chance.Draw) params, setBacks bool, steps int) (params, []admission) {
 	p := drawParams(pick)
 	limit := p.limit(t)

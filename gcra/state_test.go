@@ -1,4 +1,5 @@
-// Buckets with reservations: lifts and encodings as tables. Their rules are in spec/rate.txt, and every answer is compared in model_test.go.
+// Buckets with reservations: lifts and encodings as tables. Their rules are in spec/rate.txt, and every answer is
+// compared in model_test.go.
 package gcra_test
 
 import (

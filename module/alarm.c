@@ -1,14 +1,16 @@
-// The one timer of the server that the module uses. Everything that has to be done later is done in a turn of throttleTurn, which says when the next
-// one is due.
+// The one timer of the server that the module uses. Everything that has to be done later is done in a turn of
+// throttleTurn, which says when the next one is due.
 //
-// The server sets its timers by the wall clock, and sleeps by the monotonic one until the first of them, whichever module's it is. It leaves that
-// alarm as it is when a timer is set that is not the first. So after a step of the wall clock it oversleeps, or holds a timer back. Here the alarm is
-// due by the monotonic clock. When it is late, the cron does the turn in its place.
+// The server sets its timers by the wall clock, and sleeps by the monotonic one until the first of them, whichever
+// module's it is. It leaves that alarm as it is when a timer is set that is not the first. So after a step of the wall
+// clock it oversleeps, or holds a timer back. Here the alarm is due by the monotonic clock. When it is late, the cron
+// does the turn in its place.
 #include "line.h"
 #include "server.h"
 
-// The event loop keeps the time until the next timer as an int of milliseconds, and up to Redis 7.0 multiplies it by 1000 in 32 bits.
-// From 35.8 minutes (24.8 days on later servers) it spins, or sleeps past the timer. So no timer is set for longer than this.
+// The event loop keeps the time until the next timer as an int of milliseconds, and up to Redis 7.0 multiplies it by
+// 1000 in 32 bits. From 35.8 minutes (24.8 days on later servers) it spins, or sleeps past the timer. So no timer is
+// set for longer than this.
 enum { LONGEST_TIMER_MS = 5 * 60 * 1000 };
 // The cron may come before a timer that is due in the same turn of the event loop.
 enum { LATE_MS = 20 };
@@ -29,9 +31,10 @@ static void stopTimer(RedisModuleCtx *ctx) {
   alarm.timer = 0;
 }
 
-// Whether the clock is before an instant that the server has seen pass: it was set back. The server fires all timers that are due by one reading of
-// the clock. If it is set back meanwhile, a timer that is set then fires at once, and so does the next, for as long as the clock went back. So the
-// cron is left to set it. Some servers count on from a reading for up to a millisecond.
+// Whether the clock is before an instant that the server has seen pass: it was set back. The server fires all timers
+// that are due by one reading of the clock. If it is set back meanwhile, a timer that is set then fires at once, and so
+// does the next, for as long as the clock went back. So the cron is left to set it. Some servers count on from a
+// reading for up to a millisecond.
 int throttleIsSetBack(void) {
   if (throttleClockNs() >= alarm.wallNs - MS_NS) return 0;
   isLeftToCron = 1;

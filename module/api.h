@@ -36,7 +36,8 @@ typedef void (*RedisModuleEventCallback)(RedisModuleCtx *ctx, RedisModuleEvent e
 
 enum { API_OK = 0, API_ERR = 1 };
 enum { OPEN_READ = 1 << 0, OPEN_WRITE = 1 << 1 };
-// Nothing is told or deleted when a key is opened: NOTOUCH, NONOTIFY, NOSTATS, NOEXPIRE and NOEFFECTS. A server before Redis 7.2 ignores all but the first.
+// Nothing is told or deleted when a key is opened: NOTOUCH, NONOTIFY, NOSTATS, NOEXPIRE and NOEFFECTS. A server before
+// Redis 7.2 ignores all but the first.
 enum { OPEN_QUIETLY = 31 << 16 };
 enum { KEYTYPE_EMPTY = 0, KEYTYPE_STRING = 1, KEYTYPE_ZSET = 5 };
 enum { ZADD_NX = 1 << 1, ZADD_ADDED = 1 << 2 };
@@ -225,9 +226,10 @@ extern throttleApi api;
 // function that the server lacks.
 const char *throttleLoadApi(RedisModuleCtx *ctx);
 
-// The format of a command that the module calls while no key of its own is open: other modules may run in its middle. What they write
-// then, when a key expires or is not found, is replicated only if the outer call is, too (!). The command itself is sent neither to the file
-// (A) nor to replicas (R). Redis 6.2 would begin a transaction for it all the same, and ends itself if writes are paused.
+// The format of a command that the module calls while no key of its own is open: other modules may run in its middle.
+// What they write then, when a key expires or is not found, is replicated only if the outer call is, too (!). The
+// command itself is sent neither to the file (A) nor to replicas (R). Redis 6.2 would begin a transaction for it all
+// the same, and ends itself if writes are paused.
 #define THROTTLE_FORMAT(format) (api.RegisterNumericConfig ? "!AR" format : format)
 
 #endif

@@ -61,8 +61,9 @@ int throttleIsBeingCreated(RedisModuleCtx *ctx, RedisModuleString *name) {
   return 0;
 }
 
-// While a call adds one of its keys, another module may write to the next ones. So each is opened anew just before it is added. What was
-// written there in the meantime is replaced, as it is by MSET. This returns 0 if the key expires again whenever it is opened.
+// While a call adds one of its keys, another module may write to the next ones. So each is opened anew just before it
+// is added. What was written there in the meantime is replaced, as it is by MSET. This returns 0 if the key expires
+// again whenever it is opened.
 static int openToAdd(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
   if (call->keyCount == 1 || !throttleHasNeighbours) return 1;
   api.CloseKey(key->handle);
@@ -71,7 +72,8 @@ static int openToAdd(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) 
   return 0;
 }
 
-// Whether a key still holds what was written to it. Another module may have written to it while it was added, which came later for replicas.
+// Whether a key still holds what was written to it. Another module may have written to it while it was added, which
+// came later for replicas.
 static int holds(RedisModuleKey *key, const throttleView *value) {
   if (api.KeyType(key) != KEYTYPE_STRING) return 0;
   if (!throttleHasNeighbours) return 1;
@@ -83,9 +85,9 @@ static int holds(RedisModuleKey *key, const throttleView *value) {
 // The server sends event "new" while it adds a key, and is not done with the key then: up to
 // Redis 7.0 it goes on to take the expiry away, and aborts if the key is gone. Another module
 // may run any command in the middle. Those of ours leave the keys of this call alone; the
-// reference to value keeps it valid whatever the others do. Replicas are told of each key just before it is added, so they see all
-// writes in the same order. From what another module has written, the server takes the expiry away, which replicas are told. Redis 8.6
-// itself reads what it added again after the event, and may crash if that was replaced.
+// reference to value keeps it valid whatever the others do. Replicas are told of each key just before it is added, so
+// they see all writes in the same order. From what another module has written, the server takes the expiry away, which
+// replicas are told. Redis 8.6 itself reads what it added again after the event, and may crash if that was replaced.
 static void create(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) {
   if (!openToAdd(call, ctx, key)) return;
   key->expiryChanges = 1;

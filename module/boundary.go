@@ -197,7 +197,8 @@ var never bool
 //go:noinline
 func use(*[32 << 10]byte) {}
 
-// endWith answers the call in hand with an error, if there is a cause. It is apart from recoverToError, which every call runs.
+// endWith answers the call in hand with an error, if there is a cause. It is apart from recoverToError, which every
+// call runs.
 //
 //go:noinline
 func endWith(cause any) {
@@ -326,7 +327,8 @@ func appliedMembers(to *C.throttleMembers, members *command.Members) {
 	}
 }
 
-// copyOut copies to C what the next call in hand would overwrite: that may come, nested, before C has applied everything.
+// copyOut copies to C what the next call in hand would overwrite: that may come, nested, before C has applied
+// everything.
 func copyOut(c *C.throttleCall) {
 	switch current.Reply {
 	case command.ReplyError, command.ReplyIntegersEach, command.ReplyFieldsEach:

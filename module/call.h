@@ -44,8 +44,8 @@ typedef struct {
   int32_t seesExpiry; // it wants to know when its key expires
   int32_t onlyNames;  // its key is a name to it, and is not opened
   int32_t runsOverMaxmemory; // it writes, and the server does not refuse it when memory is full
-  // The index of the first argument that names a member, as most calls have it; 0 when none does. With several keys it counts back from the
-  // end: -1 is the last.
+  // The index of the first argument that names a member, as most calls have it; 0 when none does. With several keys it
+  // counts back from the end: -1 is the last.
   int32_t namesAt;
   int32_t maxMembers;  // how many names may follow it
   int32_t slotsAt;    // the index of the argument that says how many members there may be; 0 when none does
@@ -68,14 +68,14 @@ typedef struct {
   int32_t lowestCount;
   int32_t namedCount;
   int32_t isBeyond; // there is a score further ahead than FURTHEST_MS
-  // The score of the member that is named was not looked up: a slot is free in any case or, with several keys, the change tells
-  // whether it is there.
+  // The score of the member that is named was not looked up: a slot is free in any case or, with several keys, the
+  // change tells whether it is there.
   int32_t isUnread;
   int32_t isDone; // throttleTry has made that change
   int32_t hasLapsedMore; // than the lowest
   double next;      // the lowest score above now; NaN when there is none
-  // For a command with several keys: the lowest score above now, and the highest of all, among the members that are not named; NaN when
-  // there is none.
+  // For a command with several keys: the lowest score above now, and the highest of all, among the members that are not
+  // named; NaN when there is none.
   double nextOther, lastOther;
   double lowestScores[MAX_LOWEST];
   RedisModuleString *lowestNames[MAX_LOWEST];
@@ -97,8 +97,8 @@ typedef struct {
   int64_t integerIfThere;
 } throttleMembers;
 
-// One key of a call: what the server holds there, and what becomes of it. It begins as Go's command.Key does, field by field, which Go
-// reads and writes where it lies; boundary.go compares the two.
+// One key of a call: what the server holds there, and what becomes of it. It begins as Go's command.Key does, field by
+// field, which Go reads and writes where it lies; boundary.go compares the two.
 typedef struct {
   int32_t kind;
   int32_t effect;
@@ -126,12 +126,12 @@ typedef struct {
   int16_t isCopied; // of a string that is not read through its key (throttleMayBeNested)
 } throttleKey;
 
-// The origin of a call. Outside of a command there is none that could be replicated. What the event loop does comes between commands. A caller may be
-// unblocked in the middle of one, by another module.
+// The origin of a call. Outside of a command there is none that could be replicated. What the event loop does comes
+// between commands. A caller may be unblocked in the middle of one, by another module.
 enum { BY_COMMAND, BY_EVENT_LOOP, BY_UNBLOCKING };
 
-// A call as C gathered it, and its outcome as Go filled it in for C to apply. From argCount on it is Go's command.In, and from reply on
-// command.Outcome.
+// A call as C gathered it, and its outcome as Go filled it in for C to apply. From argCount on it is Go's command.In,
+// and from reply on command.Outcome.
 typedef struct {
   int32_t command;
   int32_t openMode;    // of the keys
@@ -203,8 +203,9 @@ typedef struct {
   int64_t each[MAX_KEYS * MAX_LIMITS][EACH_FIELDS];
 } throttleMany;
 
-// What crosses is not zeroed: every field is written before it is read. The test build fills it, so that tests fail if one is not: in every other call
-// with bytes that are valid in no field, and in the rest with ones, which are valid in most.
+// What crosses is not zeroed: every field is written before it is read. The test build fills it, so that tests fail if
+// one is not: in every other call with bytes that are valid in no field, and in the rest with ones, which are valid in
+// most.
 static inline void throttleBlank(void *what, size_t size) {
 #ifdef THROTTLE_CHECK
   static int isPlausible;

@@ -4,7 +4,8 @@
 #include "run.h"
 #include "stats.h"
 
-// Sets the kind of a key whose value shows no bytes. A key that does not exist and was opened for reading has no handle.
+// Sets the kind of a key whose value shows no bytes. A key that does not exist and was opened for reading has no
+// handle.
 void throttleGatherKind(throttleKey *key) {
   switch (key->handle ? api.KeyType(key->handle) : KEYTYPE_EMPTY) {
   case KEYTYPE_EMPTY:
@@ -47,7 +48,8 @@ void throttleResize(throttleKey *key) {
   api.StringTruncate(key->handle, length);
 }
 
-// Keeps a later expiry of a key, which has to exist: Redis 8.6 crashes when it is asked for the expiry of one that does not.
+// Keeps a later expiry of a key, which has to exist: Redis 8.6 crashes when it is asked for the expiry of one that does
+// not.
 void throttleKeepLaterExpiry(throttleKey *key) {
   int64_t hasMs = api.GetAbsExpire(key->handle); // -1 for none
   if (hasMs < 0 || hasMs > key->expireAtMs) key->expireAtMs = 0;

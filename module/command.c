@@ -31,9 +31,10 @@ __attribute__((noinline, cold)) static int refuseBeforeGo(throttleCall *call, Re
 
 static int isWaiting(const throttleCall *call) { return call->reply == REPLY_LATER || call->reply == REPLY_IN_TURN; }
 
-// Another module may call in the middle of a command that uses the value of a key again. The call may tell what it found there. It may
-// change it as any other command may, unless the server may still be adding the key: then it moves the value as soon as the key
-// gets an expiry. A caller that was put in line is not decided again: it overwrites what another module has just written.
+// Another module may call in the middle of a command that uses the value of a key again. The call may tell what it
+// found there. It may change it as any other command may, unless the server may still be adding the key: then it moves
+// the value as soon as the key gets an expiry. A caller that was put in line is not decided again: it overwrites what
+// another module has just written.
 __attribute__((noinline, cold)) static void guardKeys(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv) {
   int changes = 0;
   for (int i = 0; i < call->keyCount; i++) changes |= call->keys[i].effect != EFFECT_KEEP;
@@ -56,7 +57,8 @@ static void lookForLines(throttleCall *call) {
   for (int i = 0; i < call->keyCount; i++) call->keys[i].hasLine = throttleMayHaveLine(call->db, call->keys[i].name);
 }
 
-// When the only key of a call expires, 0 if never. Redis 8.6 crashes when it is asked for the expiry of a key that does not exist.
+// When the only key of a call expires, 0 if never. Redis 8.6 crashes when it is asked for the expiry of a key that does
+// not exist.
 static void lookAtExpiry(throttleCall *call) {
   throttleKey *key = call->keys;
   int64_t ms = key->kind == KEY_ABSENT || !key->handle ? 0 : api.GetAbsExpire(key->handle); // -1 for none
@@ -69,7 +71,8 @@ static void wakeLines(throttleCall *call, RedisModuleCtx *ctx) {
   }
 }
 
-// Closes the key of a call, after it was changed. Listeners of notifications come last: one of another module may change the key.
+// Closes the key of a call, after it was changed. Listeners of notifications come last: one of another module may
+// change the key.
 __attribute__((always_inline)) static inline void apply(throttleCall *call, RedisModuleCtx *ctx) {
   throttleKey *key = call->keys;
   if (RARELY(call->keyCount != 1 || call->seesMembers || (key->effect != EFFECT_KEEP && !isRewritten(key)))) {
@@ -91,7 +94,8 @@ static inline void reply(throttleCall *call, RedisModuleCtx *ctx) {
   for (int64_t i = 0; i < call->count; i++) api.ReplyWithLongLong(ctx, call->integersRoom[i]);
 }
 
-// Decides a call and applies what was decided. Inlined twice: into the path of plain commands nothing comes that those do not need.
+// Decides a call and applies what was decided. Inlined twice: into the path of plain commands nothing comes that those
+// do not need.
 __attribute__((always_inline)) static inline int run(const throttleTraits *traits, int isPlain, throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int room) {
   if (RARELY(throttleCreating && refuseBeforeGo(call, ctx))) return API_OK;
   call->nowNs = throttleServersClockNs();

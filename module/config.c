@@ -1,5 +1,5 @@
-// Configuration: throttle.top, throttle.max-waiting, throttle.zones and throttle.aliases, through CONFIG where the server offers that to modules
-// (Redis 7, Valkey), and as load arguments everywhere.
+// Configuration: throttle.top, throttle.max-waiting, throttle.zones and throttle.aliases, through CONFIG where the
+// server offers that to modules (Redis 7, Valkey), and as load arguments everywhere.
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -21,7 +21,8 @@ import (
 	"redis-throttle/limiter/top"
 )
 
-// options are what the load arguments say: `loadmodule throttle.so top 1000 max-waiting 500 zones /etc/redis/zones.zip aliases RL.THROTTLE,GCRA`.
+// options are what the load arguments say:
+// `loadmodule throttle.so top 1000 max-waiting 500 zones /etc/redis/zones.zip aliases RL.THROTTLE,GCRA`.
 type options struct {
 	top, maxWaiting int
 	zones, aliases  string
@@ -117,7 +118,8 @@ func texts(args []rm.String) (all []string) {
 	return all
 }
 
-// throttleUseAliases takes the value of throttle.aliases. It returns NULL, or what is wrong with it, which the caller frees.
+// throttleUseAliases takes the value of throttle.aliases. It returns NULL, or what is wrong with it, which the caller
+// frees.
 //
 //export throttleUseAliases
 func throttleUseAliases(text *C.char, length C.size_t) (problem *C.char) {

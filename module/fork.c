@@ -1,5 +1,5 @@
-// Forked children, which have none of the threads of the Go runtime but the one that forked. If another held Go's only processor at that
-// moment, a call into Go would wait for it for ever. So no code of a child enters Go.
+// Forked children, which have none of the threads of the Go runtime but the one that forked. If another held Go's only
+// processor at that moment, a call into Go would wait for it for ever. So no code of a child enters Go.
 #include <pthread.h>
 
 #include "line.h"

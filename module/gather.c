@@ -3,8 +3,8 @@
 
 enum { IS_NOT_COPIED, IS_COPIED, IS_NOT_SHOWN };
 
-// Reading a value through the key may replace it by one in a form that the module API can show. This leaves it alone. A value that is
-// too long to be of ours, or that GET does not show because it was renamed, is of the wrong type.
+// Reading a value through the key may replace it by one in a form that the module API can show. This leaves it alone. A
+// value that is too long to be of ours, or that GET does not show because it was renamed, is of the wrong type.
 static void copyValue(RedisModuleCtx *ctx, throttleKey *key) {
   RedisModuleCallReply *reply = api.Call(ctx, "GET", THROTTLE_FORMAT("s"), key->name);
   key->isCopied = reply ? IS_COPIED : IS_NOT_SHOWN;
@@ -18,7 +18,8 @@ static void copyValue(RedisModuleCtx *ctx, throttleKey *key) {
   if (reply) api.FreeCallReply(reply);
 }
 
-// Whether a call on several keys, which stand behind their number, names a key that it has named before. Such a call is refused, but only after it was gathered.
+// Whether a call on several keys, which stand behind their number, names a key that it has named before. Such a call is
+// refused, but only after it was gathered.
 static int isGivenBefore(const throttleCall *call, int index) {
   const throttleView *name = &call->args[1 + index];
   for (int i = 1; i <= index; i++) {
@@ -38,8 +39,8 @@ static void openAll(throttleCall *call, RedisModuleCtx *ctx) {
 // A module that adds expired keys again and again must not keep us here.
 enum { MOST_TRIES = 16 };
 
-// Opens a key, which was tried some times before. If a key has expired meanwhile, other modules were notified, which may have added this one, and it
-// is opened again. This returns 0, and opens nothing, if that happens each time.
+// Opens a key, which was tried some times before. If a key has expired meanwhile, other modules were notified, which
+// may have added this one, and it is opened again. This returns 0, and opens nothing, if that happens each time.
 static int openUnexpired(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, int tries) {
   for (; tries < MOST_TRIES; tries++) {
     uint64_t expiries = throttleExpiries;
@@ -65,9 +66,9 @@ static int expireAll(throttleCall *call, RedisModuleCtx *ctx) {
   return 0;
 }
 
-// Opening a key that has expired removes it, of which other modules are notified. They may write to any key, and a handle that is
-// open already does not show that: it may point to a value that is gone, and cannot even be closed then. So several keys are opened
-// only when none has expired. None expires in between: time stands still within a command.
+// Opening a key that has expired removes it, of which other modules are notified. They may write to any key, and a
+// handle that is open already does not show that: it may point to a value that is gone, and cannot even be closed then.
+// So several keys are opened only when none has expired. None expires in between: time stands still within a command.
 __attribute__((noinline, cold)) static int openAmongNeighbours(throttleCall *call, RedisModuleCtx *ctx, int tries) {
   if (call->keyCount == 1) return openUnexpired(call, ctx, call->keys, tries);
   if (!expireAll(call, ctx)) return 0;
@@ -90,8 +91,9 @@ static int isAnyString(const throttleCall *call) {
   return 0;
 }
 
-// Notes which values must not be read through their keys, also if a key gets an expiry meanwhile. It returns whether there are any. Of a
-// client that the server is about to answer only those are noted that may be unfinished: no value can be copied then.
+// Notes which values must not be read through their keys, also if a key gets an expiry meanwhile. It returns whether
+// there are any. Of a client that the server is about to answer only those are noted that may be unfinished: no value
+// can be copied then.
 static int noteNested(throttleCall *call, RedisModuleCtx *ctx) {
   if (!isAnyString(call) || !throttleMayBeNested(call, ctx)) return 0;
   int isAny = 0, canCopy = !(call->openMode & OPEN_QUIETLY);
@@ -107,8 +109,9 @@ static int noteNested(throttleCall *call, RedisModuleCtx *ctx) {
   return isAny;
 }
 
-// Opens the keys anew after the values of some were copied, which may have run other modules: so no key is open meanwhile. It returns 0 if they
-// cannot be opened. For a client that the server is about to answer no other module may run, and no value is copied.
+// Opens the keys anew after the values of some were copied, which may have run other modules: so no key is open
+// meanwhile. It returns 0 if they cannot be opened. For a client that the server is about to answer no other module may
+// run, and no value is copied.
 __attribute__((noinline, cold)) static int copyAndReopen(throttleCall *call, RedisModuleCtx *ctx) {
   call->isGuarded = 1;
   int isQuiet = call->openMode & OPEN_QUIETLY;
@@ -122,7 +125,8 @@ __attribute__((noinline, cold)) static int copyAndReopen(throttleCall *call, Red
   return isQuiet || openAmongNeighbours(call, ctx, 0);
 }
 
-// Whether a value is read through its key. Where GET was renamed, that is how scripts and modules read keys that have an expiry.
+// Whether a value is read through its key. Where GET was renamed, that is how scripts and modules read keys that have
+// an expiry.
 static int isReadByKey(const throttleKey *key) {
   return !key->isCopied || !isOfType(key, KEYTYPE_STRING) || (key->isCopied == IS_NOT_SHOWN && !throttleMayBeUnfinished(key->handle));
 }
@@ -142,8 +146,8 @@ __attribute__((noinline, cold)) static void gatherAmongNeighbours(throttleCall *
   }
 }
 
-// Reads a value through its key after all, since the call changes it. It returns whether it is no longer as it was copied: other modules may
-// have run when the next one was copied, or the keys were opened again.
+// Reads a value through its key after all, since the call changes it. It returns whether it is no longer as it was
+// copied: other modules may have run when the next one was copied, or the keys were opened again.
 static int hasChanged(throttleKey *key) {
   if (!key->isCopied || !isOfType(key, KEYTYPE_STRING)) return 0;
   throttleView copy = key->value;

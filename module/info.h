@@ -79,8 +79,8 @@ typedef struct {
   commandArg *args;
 } commandInfo;
 
-// How the server finds keys: one, which is the first argument, or as many as that says, behind it. What is 0 in a spec is left alone: it is all
-// zeros at first, and of one key nothing more needs to be said.
+// How the server finds keys: one, which is the first argument, or as many as that says, behind it. What is 0 in a spec
+// is left alone: it is all zeros at first, and of one key nothing more needs to be said.
 static inline void throttleFindKeys(commandKeySpec *spec, int areCounted) {
   spec->beginSearchType = KEY_SPEC_INDEX;
   spec->begin.index.position = 1;

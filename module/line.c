@@ -1,9 +1,10 @@
-// Callers that wait in line. This file blocks and answers them, does in turns of the event loop what there is to do for their lines, and passes on
-// what the server tells. Go's package line knows who waits, until when, and what to do next; it gives out handles.
+// Callers that wait in line. This file blocks and answers them, does in turns of the event loop what there is to do for
+// their lines, and passes on what the server tells. Go's package line knows who waits, until when, and what to do next;
+// it gives out handles.
 //
-// A throttleLine lives until its STEP_CLOSE, which only a turn gets to. A throttleCaller lives until it has its answer or has left.
-// It may leave whenever other modules run: when a key is opened, when lapsed leases are counted, when the server is asked for obstacles, and when a
-// decision is applied. So it is looked up again afterwards.
+// A throttleLine lives until its STEP_CLOSE, which only a turn gets to. A throttleCaller lives until it has its answer
+// or has left. It may leave whenever other modules run: when a key is opened, when lapsed leases are counted, when the
+// server is asked for obstacles, and when a decision is applied. So it is looked up again afterwards.
 #include <stdio.h>
 
 #include "open.h"
@@ -34,7 +35,8 @@ struct throttleCaller {
   RedisModuleString *argv[];
 };
 
-// In a cluster the server looks once a second whether the slots of blocked clients are still its own, and so do the lines.
+// In a cluster the server looks once a second whether the slots of blocked clients are still its own, and so do the
+// lines.
 #define LOOK_EACH_NS 1000000000LL
 // While writes are paused, and while the server refuses them (no memory, too few replicas, a disk that is full).
 enum { RETRY_PAUSED_MS = 20, RETRY_REFUSED_MS = 100 };
@@ -96,8 +98,8 @@ static void onFree(RedisModuleCtx *ctx, void *data) {
   freeCaller(data);
 }
 
-// The server answers the caller in the middle of its own CLIENT UNBLOCK (replyEarly). A server that finds out now that a pause is over first goes on
-// with those that were answered before.
+// The server answers the caller in the middle of its own CLIENT UNBLOCK (replyEarly). A server that finds out now that
+// a pause is over first goes on with those that were answered before.
 static void answerAtOnce(RedisModuleCtx *ctx, const throttleCaller *w) {
   throttleIsPaused();
   beingAnswered = w;
@@ -106,9 +108,10 @@ static void answerAtOnce(RedisModuleCtx *ctx, const throttleCaller *w) {
   beingAnswered = NULL;
 }
 
-// The caller has left its line, and gets its answer. Between a turn and the answers to those that were unblocked in it, the server may run commands
-// (of clients that I/O threads have read). Before Redis 7.4 a caller that CLIENT UNBLOCK names then gets no answer at all, and Redis 7.2 crashes. So
-// on Redis 7.0 callers stay blocked until nothing comes in between, and on 7.2 they are answered at once.
+// The caller has left its line, and gets its answer. Between a turn and the answers to those that were unblocked in it,
+// the server may run commands (of clients that I/O threads have read). Before Redis 7.4 a caller that CLIENT UNBLOCK
+// names then gets no answer at all, and Redis 7.2 crashes. So on Redis 7.0 callers stay blocked until nothing comes in
+// between, and on 7.2 they are answered at once.
 static void unblock(RedisModuleCtx *ctx, throttleCaller *w) {
   --*waitingOf(w);
   if (tellsOfSleep) {
@@ -160,9 +163,10 @@ static void leave(RedisModuleCtx *ctx, RedisModuleBlockedClient *handle) {
   if (isWoken) throttleLookAtLines(ctx);
 }
 
-// The clock, but never before the server's reading of when it called the module. Most servers judge expiry by that: a lease from before it, since the
-// clock was set back meanwhile, may expire at once, and the slot would go to the next caller, too. Redis 7.0 judges by the clock as it is when a key
-// is opened, so what is decided on a key goes by a later reading: what has expired for the server has expired for the module.
+// The clock, but never before the server's reading of when it called the module. Most servers judge expiry by that: a
+// lease from before it, since the clock was set back meanwhile, may expire at once, and the slot would go to the next
+// caller, too. Redis 7.0 judges by the clock as it is when a key is opened, so what is decided on a key goes by a later
+// reading: what has expired for the server has expired for the module.
 static int64_t lineClockNs(void) {
   int64_t serversNs = throttleServersClockNs(), nowNs = throttleClockNs();
   return nowNs > serversNs ? nowNs : serversNs;
@@ -178,13 +182,14 @@ static throttleCall *beginStep(throttleSingle *single, RedisModuleCtx *ctx, cons
   return call;
 }
 
-// A caller that is unblocked while its key may be unfinished is told what the server tells one that it unblocks with ERROR.
+// A caller that is unblocked while its key may be unfinished is told what the server tells one that it unblocks with
+// ERROR.
 static void refuseUnread(throttleCall *call) {
   if (call->unfinished && call->keys->kind == KEY_OTHER) throttleRefuse(call, unblocked);
 }
 
-// Decides the call of a caller again, up to the point where it is to be applied. It returns NULL if the caller has left, or should be
-// the first and is not any more.
+// Decides the call of a caller again, up to the point where it is to be applied. It returns NULL if the caller has
+// left, or should be the first and is not any more.
 static throttleCall *decideAgain(throttleSingle *single, RedisModuleCtx *ctx, const throttleStep *step, int turn, int mode) {
   throttleCaller *w = step->caller;
   throttleCall *call = beginStep(single, ctx, step, w->command, mode);
@@ -234,8 +239,8 @@ static int isPermitted(const throttleCaller *w) {
   return isGranted;
 }
 
-// Decides the first in turn, and lets it in if it is time. Asking the server about obstacles may have run other modules, as opening the
-// key does.
+// Decides the first in turn, and lets it in if it is time. Asking the server about obstacles may have run other
+// modules, as opening the key does.
 static void decideFirst(RedisModuleCtx *ctx, const throttleStep *step) {
   throttleCaller *w = step->caller;
   if (!throttleIsFirst(step->entry)) return;
@@ -262,7 +267,8 @@ static void decideFirst(RedisModuleCtx *ctx, const throttleStep *step) {
   unblock(ctx, w);
 }
 
-// Decides what a caller is told that has to go. It returns NULL if other modules have made it leave, which was counted then.
+// Decides what a caller is told that has to go. It returns NULL if other modules have made it leave, which was counted
+// then.
 static throttleCall *decideLeaving(throttleSingle *single, RedisModuleCtx *ctx, const throttleStep *step, int mode) {
   throttleCall *call = decideAgain(single, ctx, step, TURN_LEAVING, mode);
   if (!call) return NULL;
@@ -272,8 +278,8 @@ static throttleCall *decideLeaving(throttleSingle *single, RedisModuleCtx *ctx, 
   return call;
 }
 
-// The time of a caller is over. The server's own timeouts are not used: one that comes when the caller was just let in takes it out
-// of the server's hands, without an answer, and with its lease.
+// The time of a caller is over. The server's own timeouts are not used: one that comes when the caller was just let in
+// takes it out of the server's hands, without an answer, and with its lease.
 static void sendOff(RedisModuleCtx *ctx, const throttleStep *step) {
   throttleSingle single;
   throttleCall *call = decideLeaving(&single, ctx, step, OPEN_READ);
@@ -318,8 +324,8 @@ static void decideIfPossible(RedisModuleCtx *ctx, const throttleStep *step) {
 
 static int waitCommand; // the index of a command by which somebody has reserved
 
-// Writes the line's key as it is without those that have left. On a replica the key is its master's, and over maxmemory it must not get
-// longer: the slots lapse then.
+// Writes the line's key as it is without those that have left. On a replica the key is its master's, and over maxmemory
+// it must not get longer: the slots lapse then.
 static void giveBack(RedisModuleCtx *ctx, const throttleStep *step) {
   int flags = api.GetContextFlags(ctx), isMaster = flags & CONTEXT_MASTER;
   if (isMaster && throttleIsPaused()) {
@@ -345,7 +351,8 @@ static void answerReserved(RedisModuleCtx *ctx, const throttleStep *step) {
   unblock(ctx, w);
 }
 
-// A caller in turn that was unblocked was limited. Other modules hear of it in a turn, since the server goes on with the client that it unblocks.
+// A caller in turn that was unblocked was limited. Other modules hear of it in a turn, since the server goes on with
+// the client that it unblocks.
 typedef struct throttleTelling {
   struct throttleTelling *next;
   RedisModuleString *name;
@@ -416,8 +423,9 @@ int64_t throttleTurn(RedisModuleCtx *ctx) {
   return step.ns < untilRetryNs ? step.ns : untilRetryNs;
 }
 
-// How a key is opened for a reply to a client that was blocked. The server goes on with the client afterwards, so no other module may run: it could
-// cut the client off. No server sends a notification when a missing key is opened for writing.
+// How a key is opened for a reply to a client that was blocked. The server goes on with the client afterwards, so no
+// other module may run: it could cut the client off. No server sends a notification when a missing key is opened for
+// writing.
 enum { OPEN_FOR_REPLY = OPEN_READ | OPEN_WRITE | OPEN_QUIETLY };
 
 // The reply to a caller that had reserved a slot.
@@ -464,8 +472,8 @@ static const throttleCaller *findAnswered(const RedisModuleBlockedClient *handle
   return NULL;
 }
 
-// A caller is unblocked that has left its line with an answer: before Redis 7.4 the server takes it out of our hands then, so it gets its answer
-// here.
+// A caller is unblocked that has left its line with an answer: before Redis 7.4 the server takes it out of our hands
+// then, so it gets its answer here.
 static int replyEarly(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
   const throttleCaller *w = api.GetBlockedClientPrivateData(ctx);
   if (!w) w = findAnswered(api.GetBlockedClientHandle(ctx));
@@ -541,8 +549,8 @@ void throttleWatchClocks(RedisModuleCtx *ctx) {
   throttleKeepTime(ctx);
 }
 
-// A server that becomes a replica unblocks its clients. Valkey 9 leaves alone those of modules that follow redirects, and unblocks others
-// late when it hands over (FAILOVER). All get the same error.
+// A server that becomes a replica unblocks its clients. Valkey 9 leaves alone those of modules that follow redirects,
+// and unblocks others late when it hands over (FAILOVER). All get the same error.
 void throttleLeaveToMaster(RedisModuleCtx *ctx) {
   tellLines(ctx, LINES_SENT_AWAY, ALL_DBS);
 }

@@ -116,7 +116,8 @@ func throttleHoldUp(id C.uint64_t) { lines.HoldUp(line.ID(id)) }
 //export throttleHeldLine
 func throttleHeldLine() *C.throttleLine { return hostOf(lines.Held()) }
 
-// throttleTellLines tells all lines, or those of a database, what has happened, and whether one of them is to be looked at.
+// throttleTellLines tells all lines, or those of a database, what has happened, and whether one of them is to be looked
+// at.
 //
 //export throttleTellLines
 func throttleTellLines(event, db C.int, wallNs, monotonicNs C.int64_t) C.int {
@@ -151,8 +152,8 @@ func throttleFindCaller(handle C.uintptr_t, monotonicNs C.int64_t, step *C.throt
 	return boolean(ok)
 }
 
-// throttleLeave notes that a caller is gone. It returns what the bridge keeps of it, or NULL if it did not wait, and in isWoken whether its line is
-// to be looked at.
+// throttleLeave notes that a caller is gone. It returns what the bridge keeps of it, or NULL if it did not wait, and in
+// isWoken whether its line is to be looked at.
 //
 //export throttleLeave
 func throttleLeave(handle C.uintptr_t, isWoken *C.int) *C.throttleCaller {
@@ -183,7 +184,8 @@ func throttleAnswer(c *C.throttleCall, granted C.int, waitedNs C.int64_t) {
 	isInHand = false
 }
 
-// looked are the lines that the call in hand was shown, by its keys; 0 for none. Like the call, they hold for one crossing.
+// looked are the lines that the call in hand was shown, by its keys; 0 for none. Like the call, they hold for one
+// crossing.
 var looked [command.MaxKeys]line.ID
 
 // look shows the call in hand who is in turn before it, at each of its keys.

@@ -35,15 +35,16 @@ static inline int throttleIsFull(void) { return stats.waiting + stats.leasesWait
 // line.c. throttleWait blocks the caller of a REPLY_LATER or REPLY_IN_TURN until its slot has come, or its turn.
 void throttleWait(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv, int argc);
 void throttleLookAtLines(RedisModuleCtx *ctx);                       // those that were woken, at the next turn of the event loop
-// throttleTurn does what is due, up to what one turn of the event loop has room for, and tells in how many ns the next turn is due; INT64_MAX for never.
+// throttleTurn does what is due, up to what one turn of the event loop has room for, and tells in how many ns the next
+// turn is due; INT64_MAX for never.
 int64_t throttleTurn(RedisModuleCtx *ctx);
 void throttleWatchClocks(RedisModuleCtx *ctx);                       // in each cron
 void throttleLeaveToMaster(RedisModuleCtx *ctx);                     // the server has become a replica
 void throttleForgetLines(void);                                      // before the module is loaded again
 
-// alarm.c. throttleSetTurn says what a turn is. throttleTurnIn has the next turn come in ns at the latest. throttleNoteSteps tells whether the clock was set, and has one come at
-// once then. throttleIsSetBack tells whether it was set back since the server called the alarm; the turn ends then. throttleKeepTime takes a turn
-// that is late.
+// alarm.c. throttleSetTurn says what a turn is. throttleTurnIn has the next turn come in ns at the latest.
+// throttleNoteSteps tells whether the clock was set, and has one come at once then. throttleIsSetBack tells whether it
+// was set back since the server called the alarm; the turn ends then. throttleKeepTime takes a turn that is late.
 void throttleSetTurn(int64_t (*turn)(RedisModuleCtx *ctx));
 void throttleTurnIn(RedisModuleCtx *ctx, int64_t ns);
 int throttleNoteSteps(RedisModuleCtx *ctx, int isWatched);

@@ -26,7 +26,8 @@ const char *throttlePrepare(RedisModuleCtx *ctx, const char *moduleName) {
   return NULL;
 }
 
-// When a load fails, Redis 7.0 frees the module and keeps what it subscribed to. So this comes after everything that can fail.
+// When a load fails, Redis 7.0 frees the module and keeps what it subscribed to. So this comes after everything that
+// can fail.
 void throttleSubscribe(RedisModuleCtx *ctx, const char *moduleName) {
   throttleForgetLines();
   throttleSetTurn(throttleTurn);
@@ -34,8 +35,8 @@ void throttleSubscribe(RedisModuleCtx *ctx, const char *moduleName) {
   throttleWatchNeighbours(ctx, moduleName);
 }
 
-// What calls change reaches replicas and the append-only file as these commands, and RedisModule_Replicate fails where the server
-// does not know one by its name. Called without arguments, they do nothing.
+// What calls change reaches replicas and the append-only file as these commands, and RedisModule_Replicate fails where
+// the server does not know one by its name. Called without arguments, they do nothing.
 const char *throttleUnknownEffect(RedisModuleCtx *ctx) {
   static const char *const effects[] = {"SET", "DEL", "ZADD", "ZREM", "PEXPIREAT", NULL};
   for (const char *const *effect = effects; *effect; effect++) {

@@ -11,7 +11,8 @@
 const char *throttlePrepare(RedisModuleCtx *ctx, const char *moduleName);
 // throttleSubscribe tells the server which events the module needs. Nothing after it may fail.
 void throttleSubscribe(RedisModuleCtx *ctx, const char *moduleName);
-// throttleUnknownEffect returns a command that the module replicates its changes as and that the server has renamed, or NULL.
+// throttleUnknownEffect returns a command that the module replicates its changes as and that the server has renamed, or
+// NULL.
 const char *throttleUnknownEffect(RedisModuleCtx *ctx);
 const char *throttleText(const RedisModuleString *string, size_t *length);
 
@@ -24,8 +25,8 @@ typedef struct {
   throttleTraits traits;
 } throttleCommand;
 
-// commands.c. throttleRegister returns API_ERR when the name is taken. throttleIsOwnCommand tells whether a name is one that was registered
-// since throttleForgetCommands.
+// commands.c. throttleRegister returns API_ERR when the name is taken. throttleIsOwnCommand tells whether a name is one
+// that was registered since throttleForgetCommands.
 int throttleMakeCategory(RedisModuleCtx *ctx);
 int throttleRegister(RedisModuleCtx *ctx, int index, const throttleCommand *command, int hasCategory);
 void throttleForgetCommands(void);

@@ -1,5 +1,5 @@
-// Sorted sets: what a call sees of one, and what it does to it. A command on sorted sets may name members. One with several keys names one
-// member, the same in all sets, and some of its keys may be strings.
+// Sorted sets: what a call sees of one, and what it does to it. A command on sorted sets may name members. One with
+// several keys names one member, the same in all sets, and some of its keys may be strings.
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -17,8 +17,8 @@ static void findNames(const throttleCall *call, throttleMembers *members) {
   members->names = members->argv + 1 + at;
 }
 
-// Whether there is a free slot for the member that the call names even if it holds none yet. Then it need not be looked up: in a small
-// set the server compares it with one member after the other. Go makes sure.
+// Whether there is a free slot for the member that the call names even if it holds none yet. Then it need not be looked
+// up: in a small set the server compares it with one member after the other. Go makes sure.
 static int hasFreeSlot(const throttleCall *call, const throttleMembers *members) {
   long long slots;
   if (call->keys->hasLine || !members->slotsAt || members->slotsAt >= call->viewCount) return 0;
@@ -41,8 +41,9 @@ static double scoreAt(RedisModuleKey *handle) {
   return score;
 }
 
-// How many members have a score up to nowMs, or -1 if the server's command for it was renamed away. The module API does not tell a
-// member's rank. The command does, in logarithmic time. Other modules may run in the middle, so no key is open.
+// How many members have a score up to nowMs, or -1 if the server's command for it was renamed away. The module API does
+// not tell a member's rank. The command does, in logarithmic time. Other modules may run in the middle, so no key is
+// open.
 static int64_t countUpTo(RedisModuleCtx *ctx, RedisModuleString *name, double nowMs) {
   char most[32];
   snprintf(most, sizeof most, "%.0f", nowMs);
@@ -59,8 +60,9 @@ static int64_t countOneByOne(RedisModuleKey *handle, double nowMs) {
   return count;
 }
 
-// Whether the change of a call with several keys can tell whether the member that it names is there, in place of a look-up before:
-// throttleTry. There must be one set only, in which nothing has lapsed. A change that deletes the set tells nothing.
+// Whether the change of a call with several keys can tell whether the member that it names is there, in place of a
+// look-up before: throttleTry. There must be one set only, in which nothing has lapsed. A change that deletes the set
+// tells nothing.
 static int canTry(const throttleCall *call, const throttleKey *key) {
   const throttleMembers *members = key->members;
   if (call->looksUp || call->unfinished || key->hasLine) return 0;
@@ -71,7 +73,8 @@ static int canTry(const throttleCall *call, const throttleKey *key) {
   return 1;
 }
 
-// Looks up the scores of the members that the call names, unless none is needed. That of a member that is not there is NaN.
+// Looks up the scores of the members that the call names, unless none is needed. That of a member that is not there is
+// NaN.
 static void gatherNamed(const throttleCall *call, throttleKey *key) {
   throttleMembers *members = key->members;
   findNames(call, members);
@@ -83,7 +86,8 @@ static void gatherNamed(const throttleCall *call, throttleKey *key) {
   for (int i = 0; i < members->namedCount; i++) api.ZsetScore(key->handle, members->names[i], &members->scores[i]);
 }
 
-// The score of the current member of a range or, if that is the score of the member that is named, of the one behind it.
+// The score of the current member of a range or, if that is the score of the member that is named, of the one behind
+// it.
 static double otherScore(RedisModuleKey *handle, double named, int (*move)(RedisModuleKey *)) {
   double score = NAN;
   if (!api.ZsetRangeEndReached(handle)) api.FreeString(NULL, api.ZsetRangeCurrentElement(handle, &score));
@@ -95,8 +99,8 @@ static double otherScore(RedisModuleKey *handle, double named, int (*move)(Redis
   return score;
 }
 
-// Looks up the first to lapse, and the last, of the members that are not named. A member that was not looked up is one of them: it is
-// not there, or the call is decided again.
+// Looks up the first to lapse, and the last, of the members that are not named. A member that was not looked up is one
+// of them: it is not there, or the call is decided again.
 static void gatherOthers(throttleKey *key) {
   throttleMembers *members = key->members;
   if (key->kind != KEY_SORTED_SET) return;
@@ -163,9 +167,9 @@ static void gatherSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key)
   members->isBeyond = isAnyAbove(key->handle, msOf(call) + FURTHEST_MS);
 }
 
-// Asks the server how many members of those sets have lapsed that have more of them than were gathered; -1 where it does not tell. All keys
-// are closed meanwhile, and then opened and gathered anew: whatever other modules have changed, the call is decided by what there is
-// afterwards.
+// Asks the server how many members of those sets have lapsed that have more of them than were gathered; -1 where it
+// does not tell. All keys are closed meanwhile, and then opened and gathered anew: whatever other modules have changed,
+// the call is decided by what there is afterwards.
 static void askForLapsed(throttleCall *call, RedisModuleCtx *ctx, int64_t *counts) {
   uint64_t expiries = throttleExpiries;
   throttleCloseKeys(call);
@@ -180,7 +184,8 @@ static void askForLapsed(throttleCall *call, RedisModuleCtx *ctx, int64_t *count
   }
 }
 
-// Counts the lapsed members of sets that have more of them than were gathered. The server is not asked where no other module may run.
+// Counts the lapsed members of sets that have more of them than were gathered. The server is not asked where no other
+// module may run.
 __attribute__((noinline, cold)) static void countLapsed(throttleCall *call, RedisModuleCtx *ctx) {
   int64_t counts[MAX_KEYS];
   memset(counts, -1, sizeof counts); // each is -1
@@ -198,7 +203,8 @@ __attribute__((noinline, cold)) static void countLapsed(throttleCall *call, Redi
 // With several keys a place is counted from the end, as calls that differ in their keys and limits mostly end alike.
 static int endOf(const throttleCall *call) { return throttleCommands[call->command].keys == KEYS_COUNTED ? call->argCount : 0; }
 
-// A call with several keys, none of which is a set or has a line, rarely names a member: most have limits only. Go says if it does.
+// A call with several keys, none of which is a set or has a line, rarely names a member: most have limits only. Go says
+// if it does.
 int throttleMayNameMembers(const throttleCall *call) {
   if (throttleCommands[call->command].keys != KEYS_COUNTED) return 1;
   for (int i = 0; i < call->keyCount; i++) {
@@ -234,10 +240,10 @@ void throttleGatherMembers(throttleCall *call, RedisModuleCtx *ctx, RedisModuleS
   throttleGatherNames(call, argv);
 }
 
-// Only Go reads words, and they may stand in any order. So C looks where they stood in the latest call of the command. If
-// they stand elsewhere in this one, Go says where, and is asked again: once when a client begins to use another order. It is also asked
-// again when it has to know whether a member is there that was not looked up. The next calls of the command then look it up at once,
-// until one would have done without.
+// Only Go reads words, and they may stand in any order. So C looks where they stood in the latest call of the command.
+// If they stand elsewhere in this one, Go says where, and is asked again: once when a client begins to use another
+// order. It is also asked again when it has to know whether a member is there that was not looked up. The next calls of
+// the command then look it up at once, until one would have done without.
 void throttleDecide(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv) {
   throttleCross(call);
   if (call->reply != REPLY_ELSEWHERE) return;
@@ -272,7 +278,8 @@ static int tryToChange(throttleKey *key) {
   return members->isDone;
 }
 
-// Looks up the member that throttleTry would do without. It returns whether there is one, so that the call has to be decided again.
+// Looks up the member that throttleTry would do without. It returns whether there is one, so that the call has to be
+// decided again.
 int throttleLookUp(throttleCall *call) {
   if (!call->seesMembers) return 0;
   int isAny = 0;
@@ -283,8 +290,9 @@ int throttleLookUp(throttleCall *call) {
   return 1;
 }
 
-// Adds the member that a call with several keys was decided to add as a new one, or removes the one that it was decided to
-// remove, where that was not looked up. If it is otherwise, nothing has changed, and the call has to be decided again.
+// Adds the member that a call with several keys was decided to add as a new one, or removes the one that it was decided
+// to remove, where that was not looked up. If it is otherwise, nothing has changed, and the call has to be decided
+// again.
 int throttleTry(throttleCall *call) {
   throttleTraits *traits = &throttleCommands[call->command];
   for (int i = 0; i < call->keyCount; i++) {
@@ -361,8 +369,8 @@ static void changeSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key,
   api.SetAbsExpire(key->handle, key->expireAtMs);
 }
 
-// Makes a set that was not there when the call was decided, and tells replicas. A module may have made a set there in the meantime, or
-// something else, which is replaced.
+// Makes a set that was not there when the call was decided, and tells replicas. A module may have made a set there in
+// the meantime, or something else, which is replaced.
 void throttleMakeSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, int isHeard) {
   throttleMembers *members = key->members;
   key->kind = KEY_SORTED_SET;
@@ -383,7 +391,8 @@ void throttleMakeSet(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, 
 }
 
 // Changes the set of a key and tells replicas. The server deletes a set that becomes empty. Any other expires
-// with its last member. A set that is not there is made by throttleMakeSet, after all keys that are there have been changed.
+// with its last member. A set that is not there is made by throttleMakeSet, after all keys that are there have been
+// changed.
 void throttleChangeMembers(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key, int isHeard) {
   key->expiryChanges = 0;
   if (!isHeard) api.ReplicateVerbatim(ctx);

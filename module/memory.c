@@ -1,5 +1,6 @@
-// A server over maxmemory refuses commands that have the flag deny-oom, and runs the others: they return or end something, which needs
-// no memory. Where such a call would add a key or a member, or make a value longer, it gets the server's error.
+// A server over maxmemory refuses commands that have the flag deny-oom, and runs the others: they return or end
+// something, which needs no memory. Where such a call would add a key or a member, or make a value longer, it gets the
+// server's error.
 #include <math.h>
 
 #include "open.h"
@@ -32,9 +33,9 @@ static void decideAnew(throttleCall *call, RedisModuleCtx *ctx, RedisModuleStrin
   throttleDecide(call, ctx, argv);
 }
 
-// A call that was decided as if its member were there is decided again: if it is not, nothing grows. The flag is computed anew, but says
-// too much: a server that evicts keys leaves a few bytes of room, which this call may have used already, and a transaction or a script
-// goes on as it began. So the server is asked, too, with no key open.
+// A call that was decided as if its member were there is decided again: if it is not, nothing grows. The flag is
+// computed anew, but says too much: a server that evicts keys leaves a few bytes of room, which this call may have used
+// already, and a transaction or a script goes on as it began. So the server is asked, too, with no key open.
 void throttleRefuseGrowth(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv) {
   if (!throttleGrows(call) || !(api.GetContextFlags(ctx) & CONTEXT_OOM)) return;
   if (throttleLookUp(call)) throttleDecide(call, ctx, argv);

@@ -26,13 +26,15 @@ static int onExpired(RedisModuleCtx *ctx, int type, const char *event, RedisModu
   return API_OK;
 }
 
-// Which calls are nested in nothing, as most are. The server runs command filters before each command of a client and before each call of a script or
-// module, and then reads the clock, but only for a command that is nested in none. So a call that sees another reading than its filter did is nested in
-// nothing. An equal reading says nothing: two commands may begin in one microsecond. Commands of a file run without a reading of their own, so calls
-// that are nested in them get one: while a file is loaded, readings say nothing.
+// Which calls are nested in nothing, as most are. The server runs command filters before each command of a client and
+// before each call of a script or module, and then reads the clock, but only for a command that is nested in none. So a
+// call that sees another reading than its filter did is nested in nothing. An equal reading says nothing: two commands
+// may begin in one microsecond. Commands of a file run without a reading of their own, so calls that are nested in them
+// get one: while a file is loaded, readings say nothing.
 //
-// From then on the stack tells, too. What is nested in a command runs deeper than the filter did for that command. So a filter that runs as deep as it
-// did for a call that was nested in nothing, with none higher since, runs for a command that is nested in nothing.
+// From then on the stack tells, too. What is nested in a command runs deeper than the filter did for that command. So a
+// filter that runs as deep as it did for a call that was nested in nothing, with none higher since, runs for a command
+// that is nested in nothing.
 int throttleIsOutermost;
 
 static struct {
@@ -57,8 +59,8 @@ static void onCommand(void *filter) {
   latest.ns = api.CachedMicroseconds() * US_NS;
 }
 
-// A command that was queued or held back ran its filter some time ago, and others have run since. Another module may call with the same word, and under
-// the id of the client, but hardly both.
+// A command that was queued or held back ran its filter some time ago, and others have run since. Another module may
+// call with the same word, and under the id of the client, but hardly both.
 static int isOwnRun(RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
   return argc > 1 && latest.word == argv[1] && latest.client == api.GetClientId(ctx);
 }
@@ -110,7 +112,8 @@ static void onModuleChange(RedisModuleCtx *ctx, RedisModuleEvent event, uint64_t
   noteNeighbour(ctx);
 }
 
-// Each module is a row of names and values, of which the first is its name. This module is not among them while it is being loaded.
+// Each module is a row of names and values, of which the first is its name. This module is not among them while it is
+// being loaded.
 static int isAnyLoaded(RedisModuleCtx *ctx) {
   RedisModuleCallReply *modules = api.Call(ctx, "MODULE", "c", "LIST");
   if (!modules) return 1; // renamed
@@ -124,8 +127,8 @@ static int isAnyLoaded(RedisModuleCtx *ctx) {
   return others > 0;
 }
 
-// Whether GetCurrentUserName returns NULL where there is no user. Redis before 8.0 and Valkey before 8.1 crash. A server that was built from a
-// branch says that it has version 255.255.255, and may be older than that.
+// Whether GetCurrentUserName returns NULL where there is no user. Redis before 8.0 and Valkey before 8.1 crash. A
+// server that was built from a branch says that it has version 255.255.255, and may be older than that.
 static int checksForNobody;
 
 enum { FROM_A_BRANCH = 255 };
@@ -153,8 +156,8 @@ void throttleWatchNeighbours(RedisModuleCtx *ctx, const char *moduleName) {
   if (!mayCome || isAnyLoaded(ctx)) noteNeighbour(ctx);
 }
 
-// Whether a user runs the command. This asks for a call as that user in a format that no server knows: it is refused for that, before anything
-// runs, or first because there is no user.
+// Whether a user runs the command. This asks for a call as that user in a format that no server knows: it is refused
+// for that, before anything runs, or first because there is no user.
 static int mayCallAsUser(RedisModuleCtx *ctx) {
   int before = errno; // of whatever calls this one
   RedisModuleCallReply *reply = api.Call(ctx, "PING", "C?");
@@ -175,9 +178,10 @@ static int hasUser(RedisModuleCtx *ctx) {
   return user != NULL;
 }
 
-// Whether a connection has the id of this client. That of another module may have it, too, since the server lends the id of a client that was
-// blocked to one of its own, and keeps it there. So a call without such an id comes from no client, and that is all it shows. Before Redis 7.0 it
-// is not kept. By GetClientInfoById, Valkey 9.1 also finds the client that runs the command, of whatever kind.
+// Whether a connection has the id of this client. That of another module may have it, too, since the server lends the
+// id of a client that was blocked to one of its own, and keeps it there. So a call without such an id comes from no
+// client, and that is all it shows. Before Redis 7.0 it is not kept. By GetClientInfoById, Valkey 9.1 also finds the
+// client that runs the command, of whatever kind.
 static int isIdOfAConnection(RedisModuleCtx *ctx) {
   uint64_t id = api.GetClientId(ctx);
   if (throttleValkeyMajor < 9 || !api.GetClientUserNameById) return api.GetClientInfoById(NULL, id) == API_OK;
@@ -191,8 +195,8 @@ static int isInDb(uint64_t id, int db) {
   return api.GetClientInfoById(&info, id) == API_OK && info.db == db;
 }
 
-// Whether the call is that of the connection with its id, which follows it into another database then. Nothing shows it where there is only one, nor
-// on Valkey 9.1, which crashes when it is asked about a client of a module.
+// Whether the call is that of the connection with its id, which follows it into another database then. Nothing shows it
+// where there is only one, nor on Valkey 9.1, which crashes when it is asked about a client of a module.
 static int isByItsConnection(RedisModuleCtx *ctx) {
   uint64_t id = api.GetClientId(ctx);
   int db = api.GetSelectedDb(ctx), other = !db;
@@ -209,10 +213,11 @@ static int isOfAppendOnlyFile(RedisModuleCtx *ctx, int flags) { return flags & C
 // Whether a call of another module may block, which it has to ask for (K).
 static int mayModulesBlock(void) { return api.CallReplyPromiseSetUnblockHandler != NULL; }
 
-// Whether the command is run by a client, a master or the file that is being loaded, rather than by a script or another module. The clients of
-// those two may not block, unless a module asks for that, nor may a client in a transaction. A call that is nested in nothing counts as a client's. A
-// module that then calls as a user, under an id that a connection has, is taken for a client where isByItsConnection does not show it. Nothing is
-// remembered of ids, which say too little.
+// Whether the command is run by a client, a master or the file that is being loaded, rather than by a script or another
+// module. The clients of those two may not block, unless a module asks for that, nor may a client in a transaction. A
+// call that is nested in nothing counts as a client's. A module that then calls as a user, under an id that a
+// connection has, is taken for a client where isByItsConnection does not show it. Nothing is remembered of ids, which
+// say too little.
 static int isOfAClient(RedisModuleCtx *ctx) {
   if (throttleIsOutermost) return 1;
   int flags = api.GetContextFlags(ctx);

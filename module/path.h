@@ -1,5 +1,6 @@
-// What every call does, inlined into the path of a command. Together with the server's own code the path fits a processor's first cache
-// only if it is short and lies in one piece; so what is rare is in functions of its own, which are not part of it.
+// What every call does, inlined into the path of a command. Together with the server's own code the path fits a
+// processor's first cache only if it is short and lies in one piece; so what is rare is in functions of its own, which
+// are not part of it.
 #ifndef THROTTLE_PATH_H
 #define THROTTLE_PATH_H
 
@@ -62,8 +63,8 @@ static inline void replicateSet(throttleCall *call, RedisModuleCtx *ctx, throttl
   }
 }
 
-// Whether the key needs another expiry, which is then a later one than it has to be: so the calls that follow need none. Of a key without an
-// expiry the server says -1.
+// Whether the key needs another expiry, which is then a later one than it has to be: so the calls that follow need
+// none. Of a key without an expiry the server says -1.
 static inline int movesExpiry(throttleKey *key) {
   if (!key->expireAtMs || (uint64_t)(api.GetAbsExpire(key->handle) - key->expireAtMs) <= (uint64_t)key->expireSlackMs) return 0;
   key->expireAtMs += key->expireSlackMs;

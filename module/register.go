@@ -31,8 +31,8 @@ func register(ctx *C.RedisModuleCtx) error {
 	return nil
 }
 
-// registerAliases tells the server of the other names that throttle.aliases asks for. A name that is taken is the server's or another module's, and
-// may be so from the next upgrade on. So it keeps no server from starting.
+// registerAliases tells the server of the other names that throttle.aliases asks for. A name that is taken is the
+// server's or another module's, and may be so from the next upgrade on. So it keeps no server from starting.
 func registerAliases(ctx *C.RedisModuleCtx) {
 	hasCategory := C.throttleMakeCategory(ctx)
 	var m memory

@@ -107,9 +107,9 @@ static void replyGroups(throttleCall *call, RedisModuleCtx *ctx, const throttleV
   }
 }
 
-// How many leases are held, how many callers wait, the leases that lapse next, and the first groups in line. The key has been open
-// since before the decision: opening it now might expire it, and another module would call ours in the middle. So nothing has run
-// since, and the set, the line and what Go remembers of the call are what they were.
+// How many leases are held, how many callers wait, the leases that lapse next, and the first groups in line. The key
+// has been open since before the decision: opening it now might expire it, and another module would call ours in the
+// middle. So nothing has run since, and the set, the line and what Go remembers of the call are what they were.
 static void replyLeases(throttleCall *call, RedisModuleCtx *ctx) {
   const throttleView *names = throttleCommands[call->command].fields;
   double nowMs = (double)(call->nowNs / 1000000);

@@ -11,18 +11,20 @@ int throttleRun(int index, RedisModuleCtx *ctx, RedisModuleString **argv, int ar
 void throttleOpenSeveral(throttleCall *call, RedisModuleCtx *ctx);
 void throttleOpenAgain(throttleCall *call, RedisModuleCtx *ctx);
 void throttleCloseKeys(throttleCall *call);
-// throttleHaveChanged reads the values that a call changes through their keys, and tells whether one is no longer as it was copied.
+// throttleHaveChanged reads the values that a call changes through their keys, and tells whether one is no longer as it
+// was copied.
 int throttleHaveChanged(throttleCall *call) __attribute__((cold));
 int throttleOpenUnexpired(throttleCall *call, RedisModuleCtx *ctx, throttleKey *key) __attribute__((cold));
 
-// members.c. throttleDecide has Go decide a call that was gathered, and throttleTry tells whether the sets are as it was decided.
-// throttleLookUp tells whether the call has to be decided again, now that it knows.
+// members.c. throttleDecide has Go decide a call that was gathered, and throttleTry tells whether the sets are as it
+// was decided. throttleLookUp tells whether the call has to be decided again, now that it knows.
 void throttleDecide(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv);
 int throttleTry(throttleCall *call);
 int throttleLookUp(throttleCall *call);
 // throttleMayNameMembers returns whether a call has to see members before it is decided for the first time.
 int throttleMayNameMembers(const throttleCall *call);
-// throttleGatherMembers is throttleGatherSets, in which other modules may run unless the key was opened quietly, and throttleGatherNames.
+// throttleGatherMembers is throttleGatherSets, in which other modules may run unless the key was opened quietly, and
+// throttleGatherNames.
 void throttleGatherMembers(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv);
 void throttleGatherSets(throttleCall *call, RedisModuleCtx *ctx);
 void throttleGatherNames(throttleCall *call, RedisModuleString **argv);
@@ -32,8 +34,8 @@ void throttleFreeMembers(throttleCall *call);
 void throttleNotifyMembers(RedisModuleCtx *ctx, throttleKey *key);
 void throttleNotifyLease(RedisModuleCtx *ctx, throttleKey *key);
 
-// memory.c. throttleGrows tells whether a call that was decided adds a key or makes one longer. throttleRefuseGrowth refuses
-// a call that would make a key longer while the server is over maxmemory.
+// memory.c. throttleGrows tells whether a call that was decided adds a key or makes one longer. throttleRefuseGrowth
+// refuses a call that would make a key longer while the server is over maxmemory.
 int throttleGrows(const throttleCall *call);
 void throttleRefuseGrowth(throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv);
 

@@ -1,11 +1,11 @@
 // Unloading, after which the server frees what it keeps of the module's commands.
 //
-// Servers remember the last command of each connection, and those that are queued in a transaction, and do not forget one that goes with
-// its module. CLIENT LIST and EXEC then read freed memory, and Redis 8.0 runs a command from there that a connection repeats. So those
-// connections are closed first.
+// Servers remember the last command of each connection, and those that are queued in a transaction, and do not forget
+// one that goes with its module. CLIENT LIST and EXEC then read freed memory, and Redis 8.0 runs a command from there
+// that a connection repeats. So those connections are closed first.
 //
-// Servers also remember the rules of users. Redis 8.0, Valkey 8.0 and 8.1 apply all of them again when a module goes, and abort at one that names a
-// command that is gone. So the module stays while there is such a rule.
+// Servers also remember the rules of users. Redis 8.0, Valkey 8.0 and 8.1 apply all of them again when a module goes,
+// and abort at one that names a command that is gone. So the module stays while there is such a rule.
 #define _GNU_SOURCE // memmem
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,8 @@ static const char *clientField(const char *line, const char *end, const char *na
   return at ? at + strlen(name) : NULL;
 }
 
-// Whether the server would use a command of this module again for the connection, or may: which ones are queued is not told.
+// Whether the server would use a command of this module again for the connection, or may: which ones are queued is not
+// told.
 static int mayUseACommand(const char *line, const char *end) {
   const char *command = clientField(line, end, " cmd="), *queued = clientField(line, end, " multi=");
   return (command && throttleIsOwnCommand(command, strcspn(command, " \n"))) || (queued && atoi(queued) > 0);
@@ -44,8 +45,8 @@ static void disconnectCallers(RedisModuleCtx *ctx) {
   if (clients) api.FreeCallReply(clients);
 }
 
-// Finds a rule that allows or forbids a command of this module, such as "+cl.limit" or "-cl.limit|first", in a line of ACL LIST: "user NAME RULE
-// RULE (RULE RULE)". It returns NULL if there is none.
+// Finds a rule that allows or forbids a command of this module, such as "+cl.limit" or "-cl.limit|first", in a line of
+// ACL LIST: "user NAME RULE RULE (RULE RULE)". It returns NULL if there is none.
 static const char *ruleOfACommand(const char *line, const char *end, size_t *length) {
   for (const char *at = line, *next; at < end; at = next) {
     while (at < end && strchr(" ()", *at)) at++;

@@ -1,11 +1,13 @@
-// How many lines there are, and how many callers may wait in them: throttle.max-waiting. For each the server keeps two clients with buffers, which it counts as data: it evicts keys
-// for them, or refuses writes. There is no other way to block a client.
+// How many lines there are, and how many callers may wait in them: throttle.max-waiting. For each the server keeps two
+// clients with buffers, which it counts as data: it evicts keys for them, or refuses writes. There is no other way to
+// block a client.
 #include <stdio.h>
 
 #include "line.h"
 #include "server.h"
 
-// What a caller takes at most beside its connection, in bytes (Redis 7.0; see docs/operating.md), and which part of maxmemory all of them may take.
+// What a caller takes at most beside its connection, in bytes (Redis 7.0; see docs/operating.md), and which part of
+// maxmemory all of them may take.
 enum { CALLER_BYTES = 57000, PART_OF_MAXMEMORY = 4 };
 enum { LEAST_BY_MEMORY = 100, WITHOUT_MAXMEMORY = 10000 };
 enum { LOG_EACH_MS = 60 * 1000 };

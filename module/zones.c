@@ -1,5 +1,5 @@
-// throttle.zones: the file with the time zones, which is read when the module is loaded and never again. C reads it, so that
-// Go opens no file in the server: its runtime would add threads and descriptors for that.
+// throttle.zones: the file with the time zones, which is read when the module is loaded and never again. C reads it, so
+// that Go opens no file in the server: its runtime would add threads and descriptors for that.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -21,8 +21,8 @@ RedisModuleString *throttleGetZones(const char *name, void *data) {
   return zones;
 }
 
-// readAll reads a file into memory that the caller frees, whether or not it fails. It returns NULL, or what is wrong. A pipe or a device
-// would never end, or not even open.
+// readAll reads a file into memory that the caller frees, whether or not it fails. It returns NULL, or what is wrong. A
+// pipe or a device would never end, or not even open.
 static const char *readAll(const char *path, size_t max, char **content, size_t *length) {
   int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return strerror(errno);
@@ -38,8 +38,8 @@ static const char *readAll(const char *path, size_t max, char **content, size_t 
     problem = "it is larger than 4 MB";
   } else {
     *content = malloc((size_t)status.st_size + 1);
-    // Signals do not interrupt the reading of a regular file. What is read only in part, because somebody has just made the file shorter,
-    // is no zip file.
+    // Signals do not interrupt the reading of a regular file. What is read only in part, because somebody has just made
+    // the file shorter, is no zip file.
     n = *content ? read(file, *content, (size_t)status.st_size) : -1;
     if (n < 0) problem = strerror(errno);
   }

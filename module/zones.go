@@ -16,8 +16,8 @@ import (
 //export throttleMaxZonesFile
 func throttleMaxZonesFile() C.size_t { return calendar.MaxArchive }
 
-// throttleUseZones makes time zones go by the content of a file, or by the built-in data if there is no path. It returns NULL, or
-// what is wrong with the file, for the caller to free; then nothing changes.
+// throttleUseZones makes time zones go by the content of a file, or by the built-in data if there is no path. It
+// returns NULL, or what is wrong with the file, for the caller to free; then nothing changes.
 //
 //export throttleUseZones
 func throttleUseZones(path *C.char, content unsafe.Pointer, length C.size_t) (problem *C.char) {

@@ -67,7 +67,8 @@ func TestVersionHasOnePlace(t *testing.T) {
 	}
 }
 
-// What says the version in other files says this one: the packages of clients/, and files and images that pages and manifests name.
+// What says the version in other files says this one: the packages of clients/, and files and images that pages and
+// manifests name.
 func TestAllFilesSayTheSameVersion(t *testing.T) {
 	allSayTheSame(t, "..")
 }
@@ -146,7 +147,8 @@ func allSayTheSame(t *testing.T, root string) string {
 	return version
 }
 
-// The names that files and images have: throttle-0.3.0-linux-amd64, redis-throttle_0.3.0-1, throttle-gateway:0.3.0 and so on.
+// The names that files and images have: throttle-0.3.0-linux-amd64, redis-throttle_0.3.0-1, throttle-gateway:0.3.0 and
+// so on.
 var saysVersion = regexp.MustCompile(`throttle(?:[-_][A-Za-z0-9]+)*[-_:](\d+\.\d+\.\d+)`)
 
 // scripts/set-version has a copy of the project say another version everywhere, and releases what is unreleased.

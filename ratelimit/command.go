@@ -35,7 +35,8 @@ var boxed = func() (all [numVerbs]any) {
 	return all
 }()
 
-// command checks c as far as the server could not, and writes it down. What the server refuses comes back as its own error.
+// command checks c as far as the server could not, and writes it down. What the server refuses comes back as its own
+// error.
 func (c *Call) command() (command, error) {
 	if c.Verb < 0 || c.Verb >= numVerbs {
 		return command{}, fmt.Errorf("%v is no verb", c.Verb)

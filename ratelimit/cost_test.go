@@ -19,7 +19,8 @@ func (i instant) Process(_ context.Context, cmd redis.Cmder) error {
 	return nil
 }
 
-// costs are the calls whose cost is bounded, and the allocations of each at most, the command of go-redis and its words included.
+// costs are the calls whose cost is bounded, and the allocations of each at most, the command of go-redis and its words
+// included.
 func costs() map[string]struct {
 	limits ratelimit.Limits
 	most   float64

@@ -170,8 +170,8 @@ func ExampleCall_ban() {
 	// true true 15m0s <nil>
 }
 
-// A login: few attempts of one address at one account, and a ban after ten of them too many. Of all addresses together the account takes
-// far more, so that a stranger who guesses does not lock its owner out.
+// A login: few attempts of one address at one account, and a ban after ten of them too many. Of all addresses together
+// the account takes far more, so that a stranger who guesses does not lock its owner out.
 func ExampleCall_login() {
 	ctx := context.Background()
 	attempt := ratelimit.Call{
@@ -256,8 +256,9 @@ func ExampleCall_any() {
 	// true {llm}:near <nil>
 }
 
-// An LLM gateway: a request is admitted with an estimate of its tokens and one of two slots, and is settled when the tokens are known.
-// The admission again, before its slot lapses, keeps the slot and charges nothing. The settlement again changes nothing.
+// An LLM gateway: a request is admitted with an estimate of its tokens and one of two slots, and is settled when the
+// tokens are known. The admission again, before its slot lapses, keeps the slot and charges nothing. The settlement
+// again changes nothing.
 func ExampleCall_settle() {
 	ctx := context.Background()
 	perDay := ratelimit.Window(10_000, 24*time.Hour)

@@ -8,8 +8,8 @@ import (
 	"redis-throttle/ratelimit/charge"
 )
 
-// fields is a set of what a Call and its keys can say. A caller that sets a field expects that it does something: one that the
-// verb does not take is an error.
+// fields is a set of what a Call and its keys can say. A caller that sets a field expects that it does something: one
+// that the verb does not take is an error.
 type fields uint32
 
 const (
@@ -95,8 +95,8 @@ func areDenials(text string) bool {
 // String is the name of the first field.
 func (f fields) String() string { return fieldNames[bits.TrailingZeros32(uint32(f))] }
 
-// check refuses what the verb does not take, and fields that contradict each other. What the server refuses by itself comes back as
-// its own error.
+// check refuses what the verb does not take, and fields that contradict each other. What the server refuses by itself
+// comes back as its own error.
 func (c *Call) check(several bool) error {
 	if len(c.Keys) != 1 && !several {
 		return fmt.Errorf("%v takes one key, not %d", c.Verb, len(c.Keys))

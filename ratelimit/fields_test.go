@@ -48,7 +48,8 @@ var fieldValues = map[string]func(*ratelimit.Call){
 	"TTL":      func(c *ratelimit.Call) { c.Keys[0].TTL = time.Hour },
 }
 
-// A verb sends what it takes, and refuses the rest by its name: a caller that sets a field expects that it does something.
+// A verb sends what it takes, and refuses the rest by its name: a caller that sets a field expects that it does
+// something.
 func TestAFieldThatAVerbDoesNotTakeIsRefused(t *testing.T) {
 	t.Parallel()
 	limits := []string{"Limits"}

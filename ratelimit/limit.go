@@ -67,8 +67,8 @@ func Window(count int64, every time.Duration) Limit {
 	return Limit{kind: window, count: count, period: period{length: every}}.worded()
 }
 
-// Fixed lets count units through in each fixed window of length every. Windows begin at the multiples of every since the
-// Unix epoch, so that a window of a day begins at midnight UTC. The length is positive.
+// Fixed lets count units through in each fixed window of length every. Windows begin at the multiples of every since
+// the Unix epoch, so that a window of a day begins at midnight UTC. The length is positive.
 func Fixed(count int64, every time.Duration) Limit {
 	return Limit{kind: fixed, count: count, period: period{length: every}}.worded()
 }
@@ -109,8 +109,8 @@ func (l Limit) Offset(d time.Duration) Limit {
 	return l.worded()
 }
 
-// Zone is l, a Fixed of whole days, weeks, months or years, that goes by the clocks of a zone instead of UTC. Its name is in the IANA
-// database, such as "Europe/Berlin". For a time.Location it is Zone(location.String()).
+// Zone is l, a Fixed of whole days, weeks, months or years, that goes by the clocks of a zone instead of UTC. Its name
+// is in the IANA database, such as "Europe/Berlin". For a time.Location it is Zone(location.String()).
 func (l Limit) Zone(name string) Limit {
 	l.zone = name
 	return l.worded()
@@ -129,8 +129,8 @@ func (l Limit) Used(units int64) Limit {
 	return l.worded()
 }
 
-// Spare is l with a reserve of units, 0 or more, for callers that matter more: a call that would leave fewer is limited.
-// The numbers of a Result do not count the reserve. A Refund ignores it.
+// Spare is l with a reserve of units, 0 or more, for callers that matter more: a call that would leave fewer is
+// limited. The numbers of a Result do not count the reserve. A Refund ignores it.
 func (l Limit) Spare(units int64) Limit {
 	l.spare = units
 	return l.worded()
@@ -155,9 +155,10 @@ func (l Limit) Unit(unit string) Limit {
 	return l
 }
 
-// Policy returns limits that are the default of a policy, whose name has 1 to 64 of A-Z a-z 0-9 . _ -. Package policies lets a hash in
-// Redis say otherwise, for everybody or for some keys; without it, they are limits as any. All limits of a key belong to one policy, or to
-// none. Those that Named gave no name are called by that of the policy, of several ones with their place, such as api-1 and api-2.
+// Policy returns limits that are the default of a policy, whose name has 1 to 64 of A-Z a-z 0-9 . _ -. Package policies
+// lets a hash in Redis say otherwise, for everybody or for some keys; without it, they are limits as any. All limits of
+// a key belong to one policy, or to none. Those that Named gave no name are called by that of the policy, of several
+// ones with their place, such as api-1 and api-2.
 func Policy(name string, limits ...Limit) Limits {
 	named := slices.Clone(Limits(limits))
 	for i := range named {

@@ -1,5 +1,5 @@
-// Package ratelimit is the Go client of redis-throttle: rate limits, quotas and leases that processes share through Redis
-// or Valkey, decided by the server in one round trip.
+// Package ratelimit is the Go client of redis-throttle: rate limits, quotas and leases that processes share through
+// Redis or Valkey, decided by the server in one round trip.
 //
 // Limits are values, defined once and given with every call on a key:
 //
@@ -15,9 +15,9 @@
 //
 // # One verb, one shape
 //
-// A Call is a value: a verb, keys with their limits, a cost and options. A Decider decides it. A Limiter on a Redis client is
-// one; the others stand before it and take it as their next: packages cached, batched, guard and observed. Each handles every
-// verb or hands it on, so they can be put together in any order:
+// A Call is a value: a verb, keys with their limits, a cost and options. A Decider decides it. A Limiter on a Redis
+// client is one; the others stand before it and take it as their next: packages cached, batched, guard and observed.
+// Each handles every verb or hands it on, so they can be put together in any order:
 //
 //	decider := observed.New(cached.New(guard.New(limiter, guard.Options{}), cached.Options{}), metrics.Observe)
 //	limiter = ratelimit.With(decider)
@@ -32,8 +32,8 @@
 // # The Redis client
 //
 // Every request waits for the limiter, so give it a client that fails fast when Redis is in trouble: short DialTimeout,
-// ReadTimeout and PoolTimeout, a DialerRetries of 1, and ContextTimeoutEnabled, without which the deadlines of contexts do
-// not count. go-redis repeats commands whose reply got lost. It never repeats commands of this package that charge
+// ReadTimeout and PoolTimeout, a DialerRetries of 1, and ContextTimeoutEnabled, without which the deadlines of contexts
+// do not count. go-redis repeats commands whose reply got lost. It never repeats commands of this package that charge
 // units, because that could charge them twice.
 //
 // Constructors panic at mistakes of the program, such as a nil client, with a sentence that says what is wrong.
@@ -55,9 +55,9 @@ import (
 	"redis-throttle/ratelimit/internal/shared"
 )
 
-// Decider decides calls. It is safe for concurrent use. A denied call is no error: Result.Limited says so. An error says that the
-// call was not decided, or that its reply was lost. IsOutage and IsOverload tell whose fault it is; any other error is
-// a mistake, or that of a context that ended. Decide leaves the keys and limits of a call as they are.
+// Decider decides calls. It is safe for concurrent use. A denied call is no error: Result.Limited says so. An error
+// says that the call was not decided, or that its reply was lost. IsOutage and IsOverload tell whose fault it is; any
+// other error is a mistake, or that of a context that ended. Decide leaves the keys and limits of a call as they are.
 type Decider interface {
 	Decide(ctx context.Context, call Call) (Result, error)
 }
@@ -65,8 +65,8 @@ type Decider interface {
 // Options configure New. The zero Options are a good default.
 type Options struct {
 	// Patience is how long a call that waits (VerbWait, VerbLease) goes on without a sign of life of the server, which
-	// is asked meanwhile: 3 s when it is 0. Such a call has a connection of its own, outside of the client's pool, and the client's
-	// ReadTimeout does not count for it.
+	// is asked meanwhile: 3 s when it is 0. Such a call has a connection of its own, outside of the client's pool, and
+	// the client's ReadTimeout does not count for it.
 	Patience time.Duration
 }
 
@@ -76,10 +76,11 @@ type Limiter struct {
 }
 
 // New returns a Limiter that sends calls to Redis: by a *redis.Client, *redis.ClusterClient, *redis.Ring, *redis.Conn,
-// *redis.Tx, redis.UniversalClient, or anything else that sends a command. Calls that are under way at the same time share pipelines of a
-// *redis.Client, *redis.ClusterClient or *redis.Ring, as package pipelimit says. Hooks of such a client see them in ProcessPipelineHook.
-// A call has its answer when Decide returns, so pipelines are for package pipelimit. New panics if client is nil or a pipeline. Where the
-// server has no module, calls are sent as functions: see package commands, whose On is a client with options for that.
+// *redis.Tx, redis.UniversalClient, or anything else that sends a command. Calls that are under way at the same time
+// share pipelines of a *redis.Client, *redis.ClusterClient or *redis.Ring, as package pipelimit says. Hooks of such a
+// client see them in ProcessPipelineHook. A call has its answer when Decide returns, so pipelines are for package
+// pipelimit. New panics if client is nil or a pipeline. Where the server has no module, calls are sent as functions:
+// see package commands, whose On is a client with options for that.
 func New(client interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
 }, o Options) *Limiter {
@@ -110,8 +111,8 @@ func New(client interface {
 	return &Limiter{r}
 }
 
-// together is a client whose calls share pipelines, where client is one of go-redis for many callers. Whatever else sends commands, such as
-// a type that embeds one of them, keeps its own way.
+// together is a client whose calls share pipelines, where client is one of go-redis for many callers. Whatever else
+// sends commands, such as a type that embeds one of them, keeps its own way.
 func together(client sender) sender {
 	switch client := client.(type) {
 	case *redis.Client:
@@ -164,8 +165,8 @@ func (l *Limiter) LimitAll(ctx context.Context, keys []Key, cost int64) (Result,
 	return l.Decide(ctx, Call{Keys: keys, Cost: cost, NoCost: cost == 0})
 }
 
-// LimitAny takes cost units of the limits of the first key that has room, in the order given. If none has, the result is about the key
-// that has room soonest.
+// LimitAny takes cost units of the limits of the first key that has room, in the order given. If none has, the result
+// is about the key that has room soonest.
 func (l *Limiter) LimitAny(ctx context.Context, keys []Key, cost int64) (Result, error) {
 	return l.Decide(ctx, Call{Keys: keys, Any: true, Cost: cost, NoCost: cost == 0})
 }
@@ -175,23 +176,25 @@ func (l *Limiter) Peek(ctx context.Context, key string, limits Limits, cost int6
 	return l.Decide(ctx, Call{Verb: VerbPeek, Keys: []Key{{Name: key, Limits: limits}}, Cost: cost, NoCost: cost == 0})
 }
 
-// Refund gives cost units back, never above full, and returns how many came back: of several limits, to the one that got most.
+// Refund gives cost units back, never above full, and returns how many came back: of several limits, to the one that
+// got most.
 func (l *Limiter) Refund(ctx context.Context, key string, limits Limits, cost int64) (int64, error) {
 	result, err := l.Decide(ctx, Call{Verb: VerbRefund, Keys: []Key{{Name: key, Limits: limits}}, Cost: cost, NoCost: cost == 0})
 	return -result.Granted, err
 }
 
-// Wait answers when the units are there, in order of arrival. If they do not come in time, the error is a *LimitedError. It waits until just before the deadline of ctx; without one,
-// as long as it takes. What happens if that is not enough depends on the limits:
+// Wait answers when the units are there, in order of arrival. If they do not come in time, the error is a
+// *LimitedError. It waits until just before the deadline of ctx; without one, as long as it takes. What happens if that
+// is not enough depends on the limits:
 //
 //   - With Rate limits only, the call reserves its units when it comes. If their time comes too late, it is
 //     limited at once.
 //   - With a Window or a Fixed among them, nothing is reserved. The call stands in line, and is limited when its time
 //     is over, since a refund may come before.
 //
-// When ctx is cancelled, Wait returns at once and the caller leaves the line; units that it got at the same moment are given
-// back in the background. Each call that waits has a connection of its own, so that those that wait keep nobody else from
-// the server. A *redis.Conn and a *redis.Tx are one connection, and Wait on them is an error.
+// When ctx is cancelled, Wait returns at once and the caller leaves the line; units that it got at the same moment are
+// given back in the background. Each call that waits has a connection of its own, so that those that wait keep nobody
+// else from the server. A *redis.Conn and a *redis.Tx are one connection, and Wait on them is an error.
 func (l *Limiter) Wait(ctx context.Context, key string, limits Limits, cost int64) (Result, error) {
 	result, err := l.Decide(ctx, Call{Verb: VerbWait, Keys: []Key{{Name: key, Limits: limits}}, Cost: cost, NoCost: cost == 0})
 	if err == nil {
@@ -200,21 +203,23 @@ func (l *Limiter) Wait(ctx context.Context, key string, limits Limits, cost int6
 	return result, err
 }
 
-// Ban limits every call on key for d, in whole milliseconds, whatever its limits would say. A ban is never shortened, but 0
-// lifts it. The result is for how long the key is banned now.
+// Ban limits every call on key for d, in whole milliseconds, whatever its limits would say. A ban is never shortened,
+// but 0 lifts it. The result is for how long the key is banned now.
 func (l *Limiter) Ban(ctx context.Context, key string, d time.Duration) (time.Duration, error) {
 	result, err := l.Decide(ctx, Call{Verb: VerbBan, Keys: []Key{{Name: key}}, Ban: d})
 	return result.Lasts, err
 }
 
-// Reset deletes a key (DEL): its limits are full again, its bans and leases have ended. It returns whether there was one.
+// Reset deletes a key (DEL): its limits are full again, its bans and leases have ended. It returns whether there was
+// one.
 func (l *Limiter) Reset(ctx context.Context, key string) (bool, error) {
 	result, err := l.Decide(ctx, Call{Verb: VerbReset, Keys: []Key{{Name: key}}})
 	return result.Granted != 0, err
 }
 
-// ErrNoModule is the error of a server that does not know the command and takes no function or script for it either, or whose module does
-// not know one of its words, such as version 0.1.0. It is also that of a call that waits where only the module can make it wait.
+// ErrNoModule is the error of a server that does not know the command and takes no function or script for it either, or
+// whose module does not know one of its words, such as version 0.1.0. It is also that of a call that waits where only
+// the module can make it wait.
 var ErrNoModule = errors.New("the server has no throttle.so, or its version is too old")
 
 // remote sends calls to Redis.
@@ -237,7 +242,8 @@ func (r *remote) Decide(ctx context.Context, call Call) (Result, error) {
 	case err == nil: // which allocates nothing
 	case IsOutage(err):
 		err = r.located(err)
-		// go-redis asks a cluster who its masters are when it repeats a command, which it does with few of ours, or else once in a minute.
+		// go-redis asks a cluster who its masters are when it repeats a command, which it does with few of ours, or
+		// else once in a minute.
 		if cluster, ok := r.client.(interface{ ReloadState(ctx context.Context) }); ok {
 			cluster.ReloadState(ctx) // in the background, once in 200 ms at most
 		}
@@ -256,8 +262,8 @@ func isRefused(err error) bool {
 		redis.HasErrorPrefix(err, "WRONGPASS") || redis.HasErrorPrefix(err, "NOAUTH")
 }
 
-// located is an error with what it does not say: the address that the client was given, and that it is asked by TLS. A server that speaks none
-// answers nothing, or something else. go-redis tells no address of Sentinels.
+// located is an error with what it does not say: the address that the client was given, and that it is asked by TLS. A
+// server that speaks none answers nothing, or something else. go-redis tells no address of Sentinels.
 func (r *remote) located(err error) error {
 	var addr string
 	var secured bool

@@ -26,7 +26,8 @@ func (c *cluster) Process(_ context.Context, cmd redis.Cmder) error {
 
 func (c *cluster) ReloadState(context.Context) { c.reloads++ }
 
-// go-redis learns of a new master by repeating a command. Commands that charge are never repeated, so it has to be told.
+// go-redis learns of a new master by repeating a command. Commands that charge are never repeated, so it has to be
+// told.
 func TestAnOutageOfAMasterMakesTheClientAskForItsSuccessor(t *testing.T) {
 	t.Parallel()
 	limits := ratelimit.Limits{ratelimit.Rate(1, time.Second)}

@@ -12,18 +12,19 @@ import (
 	"redis-throttle/ratelimit/internal/shared"
 )
 
-// IsOverload reports whether err means that this process has more to do than it can: it asks for more than its pool of connections to Redis
-// carries (PoolSize, PoolTimeout), more calls wait than pipelimit.Options.Waiting, it was too busy to see a reply in time, or the deadline of
-// a call had passed before it was sent. Redis may well be up, so this is no outage. A service that lets requests through at this error has no limit as soon as there are enough of them.
+// IsOverload reports whether err means that this process has more to do than it can: it asks for more than its pool of
+// connections to Redis carries (PoolSize, PoolTimeout), more calls wait than pipelimit.Options.Waiting, it was too busy
+// to see a reply in time, or the deadline of a call had passed before it was sent. Redis may well be up, so this is no
+// outage. A service that lets requests through at this error has no limit as soon as there are enough of them.
 func IsOverload(err error) bool {
 	return errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) || errors.As(err, new(*shared.Overload))
 }
 
 // IsOutage reports whether err, from a Decider, means that Redis is out of reach or in a state
 // in which it does not decide. The connection failed or timed out, or the server replied
-// LOADING, READONLY, CLUSTERDOWN or the like, or UNBLOCKED, which a master sends that becomes a replica. Everything else is a mistake, in the program
-// or in how the server is set up: a bad limit, a key of another type, a missing module or
-// permission, a single-server client for a cluster, a client that was closed.
+// LOADING, READONLY, CLUSTERDOWN or the like, or UNBLOCKED, which a master sends that becomes a replica. Everything
+// else is a mistake, in the program or in how the server is set up: a bad limit, a key of another type, a missing
+// module or permission, a single-server client for a cluster, a client that was closed.
 //
 // The difference matters wherever requests are let through while there is no answer. A
 // mistake does not go away by itself, and would let everybody through until somebody notices.

@@ -13,7 +13,8 @@ import (
 //	RATE 5/s BURST 10; FIXED 1000/mo TZ Europe/Berlin NAME monthly
 //
 // A limit is written as CL.LIMIT takes it, and limits are separated by semicolons or line breaks. NAME and UNIT are
-// Limit.Named and Limit.Unit; a name with spaces or semicolons is quoted as in Go. The limits are valid (Limits.Validate).
+// Limit.Named and Limit.Unit; a name with spaces or semicolons is quoted as in Go. The limits are valid
+// (Limits.Validate).
 func ParseLimits(text string) (Limits, error) {
 	var all Limits
 	for rest := text; ; {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// poll has a call wait where the server has no module, and so cannot make it wait: it asks until the call is let through. Limits that are
-// all Rates are asked once, since the server reserves their units.
+// poll has a call wait where the server has no module, and so cannot make it wait: it asks until the call is let
+// through. Limits that are all Rates are asked once, since the server reserves their units.
 func (r *remote) poll(ctx context.Context, call Call) (Result, error) {
 	name := names[call.Verb]
 	switch {
@@ -41,7 +41,8 @@ func (r *remote) poll(ctx context.Context, call Call) (Result, error) {
 		if err != nil {
 			return Result{}, err
 		}
-		// What is reserved, or a ban, ends when it was said to: the module, too, tells a caller at once that it is too late for it.
+		// What is reserved, or a ban, ends when it was said to: the module, too, tells a caller at once that it is too
+		// late for it.
 		late := (reserves && !result.Banned) || (result.Banned && result.RetryAfter > rest)
 		if !result.Limited || rest <= 0 || result.RetryAfter == Never || late {
 			result.Wait = time.Since(began).Truncate(time.Millisecond)
@@ -63,7 +64,8 @@ func (l Limits) areRates() bool {
 	return true
 }
 
-// pollAfter is when a call asks again that can succeed after d, if nobody else asks. Callers that were told the same come apart.
+// pollAfter is when a call asks again that can succeed after d, if nobody else asks. Callers that were told the same
+// come apart.
 func (r *remote) pollAfter(d time.Duration) time.Duration {
 	if most := r.doors.Poll; d > most {
 		return most/2 + rand.N(most/2+1)

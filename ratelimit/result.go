@@ -21,7 +21,8 @@ type Result struct {
 	Key      string
 	KeyIndex int
 	// Rule is the index in that key's Limits of the limit that decided: of a denied call the one with the longest wait,
-	// otherwise the one with the fewest units left. Of a banned key it is 0, since Limit is that of the first limit then.
+	// otherwise the one with the fewest units left. Of a banned key it is 0, since Limit is that of the first limit
+	// then.
 	Rule int
 	// Banned says that the call was denied because its key is banned, whatever its limits
 	// would say. ResetAfter and NextAfter are the rest of the ban, RetryAfter
@@ -47,21 +48,23 @@ type Result struct {
 	Wait time.Duration
 	// Lasts is how long a lease lasts if it is not renewed, or how long a key is banned (VerbBan).
 	Lasts time.Duration
-	// By is where the call was decided. "server" is the server. "cache" is a denial that the server gave before. "batch" is
-	// units that were taken for several calls at once. "local" is this process, while there was no server. "policy" is nobody:
-	// the call was let through or refused because there was no server. "none" is a policy that lets everything through (package policies).
-	// The server knows only of "server" and "batch".
+	// By is where the call was decided. "server" is the server. "cache" is a denial that the server gave before.
+	// "batch" is units that were taken for several calls at once. "local" is this process, while there was no server.
+	// "policy" is nobody: the call was let through or refused because there was no server. "none" is a policy that lets
+	// everything through (package policies). The server knows only of "server" and "batch".
 	By string
-	// Shadowed says that a Limit with Shadow would have denied the call. The first one is at the index Shadow in the Limits of
-	// the key ShadowKey, whose place in Call.Keys is ShadowKeyIndex.
+	// Shadowed says that a Limit with Shadow would have denied the call. The first one is at the index Shadow in the
+	// Limits of the key ShadowKey, whose place in Call.Keys is ShadowKeyIndex.
 	Shadowed       bool
 	Shadow         int
 	ShadowKey      string
 	ShadowKeyIndex int
 	// Each is the outcome for each limit by itself, in the order of the call, if Call.Each asks for it: Limited says
-	// whether this limit alone would have denied the call. Limit, Remaining, RetryAfter, ResetAfter, Key, KeyIndex and Rule are set.
+	// whether this limit alone would have denied the call. Limit, Remaining, RetryAfter, ResetAfter, Key, KeyIndex and
+	// Rule are set.
 	Each []Result
-	// Policies are what package policies has put in place of limits of the call, for each of its keys. They are nil if it changed none.
+	// Policies are what package policies has put in place of limits of the call, for each of its keys. They are nil if
+	// it changed none.
 	Policies []Applied
 }
 
@@ -269,8 +272,8 @@ func parseLease(reply any) (Result, error) {
 	return r, nil
 }
 
-// parseSettle reads the reply of CL.SETTLE with COMPACT. Its fields are those of CL.MLIMIT, except that the first says whether it
-// settled, and that no limit is told of when the call names none.
+// parseSettle reads the reply of CL.SETTLE with COMPACT. Its fields are those of CL.MLIMIT, except that the first says
+// whether it settled, and that no limit is told of when the call names none.
 func (c *Call) parseSettle(reply any) (Result, error) {
 	elements, _ := reply.([]any)
 	var n [settleFields]int64

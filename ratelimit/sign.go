@@ -14,8 +14,9 @@ import (
 	"redis-throttle/ratelimit/internal/shared"
 )
 
-// A caller in line asks for a sign of life of its server. The client's address may lead to a new master by then, whose replies say nothing
-// about the old one, which may hang. So the caller keeps where its connection leads, and which server that is.
+// A caller in line asks for a sign of life of its server. The client's address may lead to a new master by then, whose
+// replies say nothing about the old one, which may hang. So the caller keeps where its connection leads, and which
+// server that is.
 
 // spot is where a connection leads.
 type spot struct {
@@ -97,7 +98,8 @@ func (s *signs) begin(at spot, age time.Duration) (answer *sign, known bool) {
 	return answer, false
 }
 
-// signOf asks the server at a spot, to which o has led, for a sign of life. Where o leads elsewhere by now, or nowhere, it asks at the spot itself.
+// signOf asks the server at a spot, to which o has led, for a sign of life. Where o leads elsewhere by now, or nowhere,
+// it asks at the spot itself.
 func signOf(ctx context.Context, o redis.Options, at spot) error {
 	there, err := lookAt(ctx, o)
 	switch {
@@ -144,8 +146,8 @@ func dialInHalf(ctx context.Context, dial func(context.Context, string, string) 
 	return dial(ctx, network, addr)
 }
 
-// listenAt connects to a spot and waits for any word of it. It does not log in, so that no password reaches whoever has the address
-// by now: that it has to log in is a sign of life, too.
+// listenAt connects to a spot and waits for any word of it. It does not log in, so that no password reaches whoever has
+// the address by now: that it has to log in is a sign of life, too.
 func listenAt(ctx context.Context, at spot) error {
 	conn, err := new(net.Dialer).DialContext(ctx, at.network, at.addr)
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mostIdentifiers is how many names a reader of this package has to learn at most. It was 100 before results named their keys beside the
-// indexes and a key could be reset, as in the clients of the other languages, and 103 before policies. VerbDenied is
-// for layers of others that remember denials.
+// mostIdentifiers is how many names a reader of this package has to learn at most. It was 100 before results named
+// their keys beside the indexes and a key could be reset, as in the clients of the other languages, and 103 before
+// policies. VerbDenied is for layers of others that remember denials.
 const mostIdentifiers = 109
 
 // If you add a name to this package, look for one that can go, or for the package beside it where the name belongs.

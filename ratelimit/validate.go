@@ -13,8 +13,9 @@ import (
 const maxLimits = 8
 
 // Validate finds what the server would refuse: no limits or more than eight, a count, a period or a rate that cannot
-// be, options that exclude each other, a zone that the IANA database of this machine does not have. Call it where limits
-// come from a file, so that a mistake is found when the program starts. Middleware and xrate call it by themselves.
+// be, options that exclude each other, a zone that the IANA database of this machine does not have. Call it where
+// limits come from a file, so that a mistake is found when the program starts. Middleware and xrate call it by
+// themselves.
 func (l Limits) Validate() error {
 	switch {
 	case len(l) == 0:
@@ -87,8 +88,8 @@ func (p period) shortest() (length time.Duration, ok bool) {
 	return time.Duration(p.n) * unit, true
 }
 
-// zoneExists says whether the database of this machine has a zone. Without a database the server has to judge. Some files of it are copies, or
-// no place's time, and servers refuse their names.
+// zoneExists says whether the database of this machine has a zone. Without a database the server has to judge. Some
+// files of it are copies, or no place's time, and servers refuse their names.
 func zoneExists(name string) bool {
 	switch region, _, _ := strings.Cut(name, "/"); region {
 	case "", "Factory", "Local", "localtime", "posix", "posixrules", "right":

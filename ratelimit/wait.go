@@ -15,8 +15,8 @@ import (
 	"redis-throttle/ratelimit/internal/shared"
 )
 
-// A call that waits is sent over a connection of its own. In the client's pool, callers that wait, and those that have long
-// left, would keep everybody else from the server.
+// A call that waits is sent over a connection of its own. In the client's pool, callers that wait, and those that have
+// long left, would keep everybody else from the server.
 
 const (
 	// defaultPatience is Options.Patience.
@@ -117,9 +117,9 @@ func redirected(err error, at string) (addr string, asking, ok bool) {
 
 // stander is a client that has connections of its own for calls that wait, such as that of package rueidislimit.
 type stander interface {
-	// Stand sends cmd, which waits, and returns at once. answers gets cmd's error, nil for a reply, when that is there. alive asks the server
-	// where it waits for a sign of life. leave has the caller leave the line, in the background: answers still gets what comes within
-	// patience, or an error.
+	// Stand sends cmd, which waits, and returns at once. answers gets cmd's error, nil for a reply, when that is there.
+	// alive asks the server where it waits for a sign of life. leave has the caller leave the line, in the background:
+	// answers still gets what comes within patience, or an error.
 	Stand(ctx context.Context, cmd *redis.Cmd) (answers <-chan error, alive func(context.Context) error, leave func(patience time.Duration))
 }
 
@@ -182,8 +182,8 @@ func (r *remote) waitIn(ctx context.Context, line standing, call *Call, cmd *com
 	}
 }
 
-// undo gives back what came too late, or may have come: a slot is given back also where the answer was lost. The server takes back by itself
-// what was only reserved.
+// undo gives back what came too late, or may have come: a slot is given back also where the answer was lost. The server
+// takes back by itself what was only reserved.
 func (r *remote) undo(ctx context.Context, call Call, cmd *command, answered *redis.Cmd, err error) {
 	result, err := call.answer(cmd, answered.Val(), err)
 	back := Call{Verb: VerbRefund, Keys: call.Keys, Cost: call.Cost, NoCost: call.NoCost}
@@ -239,8 +239,8 @@ func (r *remote) stand(ctx context.Context, o redis.Options, asking bool, cmd *c
 	return standing{cmd: c, answers: answers, alive: alive, leave: func(patience time.Duration) { line.leave(stop, patience) }}
 }
 
-// single makes the options of a client those of one connection. What a client has once is not for it: go-redis panics where two clients
-// have one PushNotificationProcessor and are to be told of maintenance.
+// single makes the options of a client those of one connection. What a client has once is not for it: go-redis panics
+// where two clients have one PushNotificationProcessor and are to be told of maintenance.
 func single(o *redis.Options) {
 	o.PoolSize, o.MinIdleConns, o.MaxIdleConns, o.MaxActiveConns = 1, 0, 0, 0
 	o.PushNotificationProcessor, o.MaintNotificationsConfig = nil, &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
@@ -308,8 +308,8 @@ func (l *line) spot() spot {
 	return at
 }
 
-// leave tells the server that the caller has gone. It closes one direction only, as an answer may be on its way that has to
-// be undone; where the server does not close the other one within patience, that is given up.
+// leave tells the server that the caller has gone. It closes one direction only, as an answer may be on its way that
+// has to be undone; where the server does not close the other one within patience, that is given up.
 func (l *line) leave(stop context.CancelFunc, patience time.Duration) {
 	stop()
 	l.mu.Lock()

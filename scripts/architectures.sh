@@ -1,4 +1,5 @@
-# What is released, and for what: architectures and systems by their names in Go, which for architectures are those of Debian. Sourced after lib.sh.
+# What is released, and for what: architectures and systems by their names in Go, which for architectures are those of
+# Debian. Sourced after lib.sh.
 # shellcheck shell=bash
 export architectures=(amd64 arm64)
 

@@ -39,7 +39,8 @@ needs_examples() {
 
 example_runs() { example_program "$@" >/dev/null; }
 
-# install_npm_packages: those that the examples' package-lock.json files pin, and the package of clients/node, which they import.
+# install_npm_packages: those that the examples' package-lock.json files pin, and the package of clients/node, which
+# they import.
 install_npm_packages() {
 	local lock
 	node_package_built || {

@@ -49,8 +49,8 @@ port_taken() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 # once it is published (scripts/set-module-path); nothing before.
 homepage() { awk '$1 == "module" && $2 ~ /^[^\/]*\./ { print "https://" $2 }' go.mod; }
 
-# absolute_links HOMEPAGE TAG [FOLDER]: copies Markdown of the project's root, or of a folder of clients/, its links to files of the
-# project made to lead to that tag at its home. Without a home they stay as they are.
+# absolute_links HOMEPAGE TAG [FOLDER]: copies Markdown of the project's root, or of a folder of clients/, its links to
+# files of the project made to lead to that tag at its home. Without a home they stay as they are.
 absolute_links() {
 	local here=${3:+$3/}
 	if [ -n "$1" ]; then sed -E "s#\]\(([A-Za-z0-9_][^):]*)\)#](${1}/blob/$2/$here\1)#g; s#\]\(\.\./\.\./([^):]*)\)#](${1}/blob/$2/\1)#g"; else cat; fi

@@ -1,5 +1,6 @@
--- For scripts/refused-keys: looks at some keys, from a cursor of SCAN on. Returns the next cursor, then a line for each key
--- whose value version 0.1.0 refuses: what it does not know, and the key's name. docs/internals/state.md describes the bytes.
+-- For scripts/refused-keys: looks at some keys, from a cursor of SCAN on. Returns the next cursor, then a line for each
+-- key whose value version 0.1.0 refuses: what it does not know, and the key's name. docs/internals/state.md describes
+-- the bytes.
 
 -- reason names what 0.1.0 does not know in a value; nil for values that it reads, and for values of others.
 local function reason(v)

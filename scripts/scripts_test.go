@@ -154,8 +154,8 @@ func modulePath(t *testing.T) string {
 	return regexp.MustCompile(`(?m)^module (\S+)$`).FindStringSubmatch(string(text))[1]
 }
 
-// A program that imports a decision gets no library with it: the root's module has libraries for tests alone, and no replacement
-// that would hold for a whole workspace.
+// A program that imports a decision gets no library with it: the root's module has libraries for tests alone, and no
+// replacement that would hold for a whole workspace.
 func TestTheLimiterRequiresLibrariesForTestsAlone(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../go.mod")
@@ -216,7 +216,8 @@ func run(t *testing.T, dir, program string, args ...string) string {
 	return string(out)
 }
 
-// Of what gotestsum prints, tests that were skipped are one line for each reason. All else stays as it is, the summary at the end.
+// Of what gotestsum prints, tests that were skipped are one line for each reason. All else stays as it is, the summary
+// at the end.
 func TestSkippedTestsAreOneLineForEachReason(t *testing.T) {
 	t.Parallel()
 	skipped := func(name, reason string) string {

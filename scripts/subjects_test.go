@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Subjects are checked where a clone has commits that its origin lacks. History stays as it is, in fresh and in shallow clones, too.
+// Subjects are checked where a clone has commits that its origin lacks. History stays as it is, in fresh and in shallow
+// clones, too.
 func TestSubjectsOfNewCommitsAreShort(t *testing.T) {
 	t.Parallel()
 	origin := tree{t, t.TempDir()}

@@ -10,8 +10,8 @@ import (
 	"redis-throttle/internal/size"
 )
 
-// The module of tools is not in the workspace, so nothing else runs its tests. -count=1: they read files of the project, which go's cache
-// of results does not know.
+// The module of tools is not in the workspace, so nothing else runs its tests. -count=1: they read files of the
+// project, which go's cache of results does not know.
 func TestToolsPassTheirTests(t *testing.T) {
 	t.Parallel()
 	size.NeedsFull(t)

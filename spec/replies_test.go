@@ -11,8 +11,8 @@ import (
 	"redis-throttle/limiter/command"
 )
 
-// Clients read fields by their positions, such as key of CL.MLIMIT at index 10. A field that moves is read as another one by every client that
-// was released before: append new fields to the list of the one reply that has them.
+// Clients read fields by their positions, such as key of CL.MLIMIT at index 10. A field that moves is read as another
+// one by every client that was released before: append new fields to the list of the one reply that has them.
 func TestRepliesKeepTheOrderOfTheirFields(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("replies.json")

@@ -11,8 +11,8 @@ type Host interface {
 	SetTime(now time.Time)
 	// Call makes a call and returns its reply in the form of Reply, or Waits if the caller has to wait.
 	Call(caller string, words []string) string
-	// Answer returns the reply to a caller that waited, or Waits if it still does. A host that needs time for a reply waits for it unless
-	// stillWaits says that the transcript expects none.
+	// Answer returns the reply to a caller that waited, or Waits if it still does. A host that needs time for a reply
+	// waits for it unless stillWaits says that the transcript expects none.
 	Answer(caller string, stillWaits bool) string
 	// Holds says what a key holds, in the form of Holding.
 	Holds(key string) string
@@ -28,7 +28,8 @@ type TB interface {
 	Skip(args ...any)
 }
 
-// HasTimers is a Host whose callers in line may not see the clock move: their timers go by a clock that the transcript does not set.
+// HasTimers is a Host whose callers in line may not see the clock move: their timers go by a clock that the transcript
+// does not set.
 type HasTimers interface{ TimersByOwnClock() bool }
 
 // Run plays an example on a host that has no keys, up to the first step that differs: the rest mostly follows from it.

@@ -1,5 +1,5 @@
-// Package spec is the executable specification of the limiter: transcripts of calls and replies (the *.txt files beside this one), which
-// every host of the commands runs. README.md says how to read and write them.
+// Package spec is the executable specification of the limiter: transcripts of calls and replies (the *.txt files beside
+// this one), which every host of the commands runs. README.md says how to read and write them.
 package spec
 
 //go:generate go run ./positions replies.json
@@ -76,8 +76,8 @@ func Examples() ([]Example, error) {
 	return all, nil
 }
 
-// parse reads a file. Its first comment is about the file; an example begins with the comment that states its rule and ends at an
-// empty line.
+// parse reads a file. Its first comment is about the file; an example begins with the comment that states its rule and
+// ends at an empty line.
 func parse(file, text string) (all []Example, err error) {
 	subject := strings.TrimSuffix(path.Base(file), ".txt")
 	lines := strings.Split(text, "\n")

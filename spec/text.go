@@ -9,8 +9,8 @@ import (
 	"redis-throttle/limiter/embedded"
 )
 
-// Reply writes a reply as transcripts show it: integers as they are, texts in double quotes where they have spaces, errors as redis-cli
-// does, an array in brackets unless it is the whole reply, and a map as name=value.
+// Reply writes a reply as transcripts show it: integers as they are, texts in double quotes where they have spaces,
+// errors as redis-cli does, an array in brackets unless it is the whole reply, and a map as name=value.
 func Reply(value any) string {
 	text := nested(value)
 	if _, isInts := value.([]any); isInts && text != "[]" {
@@ -72,8 +72,8 @@ type Lease struct {
 // Nothing is the Holding of a key that does not exist.
 const Nothing = "nothing"
 
-// Holding writes what a key holds at an instant: its value, or its leases and how long each of them lasts, and when the key expires. A key
-// with the expiry 0 never does.
+// Holding writes what a key holds at an instant: its value, or its leases and how long each of them lasts, and when the
+// key expires. A key with the expiry 0 never does.
 func Holding(now time.Time, value string, leases []Lease, expiresAtMs int64) string {
 	text := value
 	if _, err := strconv.ParseUint(value, 10, 64); err != nil {
@@ -92,7 +92,8 @@ func Holding(now time.Time, value string, leases []Lease, expiresAtMs int64) str
 	return text + " expires in " + until(now, expiresAtMs)
 }
 
-// until writes a length of time in the largest units that give whole numbers, without those that are 0: 1h30m, not 1h30m0s.
+// until writes a length of time in the largest units that give whole numbers, without those that are 0: 1h30m, not
+// 1h30m0s.
 func until(now time.Time, atMs int64) string {
 	d := time.Duration(atMs-now.UnixMilli()) * time.Millisecond
 	text := d.String()

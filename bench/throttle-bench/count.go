@@ -17,8 +17,8 @@ import (
 	"redis-throttle/bench/internal/must"
 )
 
-// What valgrind counts for each call, in the whole server, whosever code it is. A miss of the first cache fetches a line of
-// 64 bytes: I1 of code, D1 of data.
+// What valgrind counts for each call, in the whole server, whosever code it is. A miss of the first cache fetches a
+// line of 64 bytes: I1 of code, D1 of data.
 const (
 	metricInstructions metric = "instructions"
 	metricI1           metric = "i1_misses"
@@ -28,12 +28,12 @@ const (
 // The keys of a count are so few that their values stay in the cache: what is counted is the code and its own data.
 const countedKeys = 8
 
-// Both first caches are those of most processors. The second, which is not shown, is given so that the machine's own does
-// not matter. A server may be started by a script, which becomes the server.
+// Both first caches are those of most processors. The second, which is not shown, is given so that the machine's own
+// does not matter. A server may be started by a script, which becomes the server.
 var cachegrind = []string{"--tool=cachegrind", "--trace-children=yes", "--cache-sim=yes", "--I1=32768,8,64", "--D1=32768,8,64", "--LL=8388608,16,64"}
 
-// count runs the contenders under valgrind and counts what each call executes and touches. The figures say nothing about
-// time, but differ by some percent only between two runs and between machines that have the same server.
+// count runs the contenders under valgrind and counts what each call executes and touches. The figures say nothing
+// about time, but differ by some percent only between two runs and between machines that have the same server.
 func count(ctx context.Context, o options) {
 	if _, err := exec.LookPath("valgrind"); err != nil {
 		must.Fail("%w: it counts; Debian's package valgrind has it", err)

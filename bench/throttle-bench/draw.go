@@ -150,7 +150,8 @@ func barPlot(title string, list []contender, m metric) *plot.Plot {
 	return p
 }
 
-// ranges are medians, where they stand in a plot, and the middle half of what each is of, along the axis of the medians.
+// ranges are medians, where they stand in a plot, and the middle half of what each is of, along the axis of the
+// medians.
 type ranges struct {
 	plotter.XYs
 	plotter.XErrors

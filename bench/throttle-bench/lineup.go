@@ -158,8 +158,8 @@ func buildGoFloor(ctx context.Context, dir string) string {
 	return path
 }
 
-// compile runs a compiler that writes floor.so into dir. Its temporary files lie there as well, and what it has started is killed with it:
-// nothing is left of either when the context ends and dir is removed.
+// compile runs a compiler that writes floor.so into dir. Its temporary files lie there as well, and what it has started
+// is killed with it: nothing is left of either when the context ends and dir is removed.
 func compile(cmd *exec.Cmd, dir string) {
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir, "GOTMPDIR="+dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -55,7 +55,8 @@ func run(ctx context.Context, args []string) (err error) {
 	return nil
 }
 
-// shown are the files of a run that the documentation shows: the tables and two charts. The figures behind them stay in the folder of the run.
+// shown are the files of a run that the documentation shows: the tables and two charts. The figures behind them stay in
+// the folder of the run.
 var shown = []string{"*.txt", "bench-headline*.svg", "bench-execution*.svg"}
 
 // publishShown copies them.

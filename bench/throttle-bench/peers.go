@@ -69,8 +69,8 @@ func withBuilds(list []contender, builds []string) (all []contender) {
 	return all
 }
 
-// withServers sets what is measured beside another module on further servers, too: each with the module alone, and with the other. Ratios
-// to the baseline are those to its twin on the same server.
+// withServers sets what is measured beside another module on further servers, too: each with the module alone, and with
+// the other. Ratios to the baseline are those to its twin on the same server.
 func withServers(list []contender, programs []string) []contender {
 	for _, program := range programs {
 		name := server.VersionOf(program)

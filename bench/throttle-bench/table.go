@@ -102,8 +102,8 @@ func benchTables(list []contender) []table.Writer {
 	return tables
 }
 
-// sectionTable lays the figures out, and leaves out contenders without the first of them. A row of another build stands below
-// that of this one.
+// sectionTable lays the figures out, and leaves out contenders without the first of them. A row of another build stands
+// below that of this one.
 func sectionTable(s section, list []contender) table.Writer {
 	header := table.Row{""}
 	for _, c := range s.columns {

@@ -15,8 +15,8 @@ import (
 	"redis-throttle/bench/internal/must"
 )
 
-// empty decides nothing: what a request costs a program of gRPC or net/http that answers it. By gRPC it answers what the gateway does, with the
-// options of the gateway's server; by HTTP, the status alone.
+// empty decides nothing: what a request costs a program of gRPC or net/http that answers it. By gRPC it answers what
+// the gateway does, with the options of the gateway's server; by HTTP, the status alone.
 type empty struct {
 	rls.UnimplementedRateLimitServiceServer
 	answer *rls.RateLimitResponse

@@ -1,6 +1,7 @@
-// Throttle-gateway measures services that decide for proxies: throttle-gateway, and beside it envoyproxy/ratelimit if a program of it is
-// given, and a handler that does nothing. Each gets the same requests of two descriptors over gRPC, on the same server, and of one over HTTP.
-// With nginx, it also measures requests that nginx limits by its own limit_req, and those about which it asks the gateway. It prints tables.
+// Throttle-gateway measures services that decide for proxies: throttle-gateway, and beside it envoyproxy/ratelimit if a
+// program of it is given, and a handler that does nothing. Each gets the same requests of two descriptors over gRPC, on
+// the same server, and of one over HTTP. With nginx, it also measures requests that nginx limits by its own limit_req,
+// and those about which it asks the gateway. It prints tables.
 //
 //	make bench-gateway
 //	make bench-gateway ARGS='--before path/to/throttle-gateway --only "empty|gateway$|/check$|before" --rounds 15 --seconds 1s'
@@ -60,8 +61,8 @@ type contender struct {
 	rounds []figures
 }
 
-// service is what has been started: how the goroutine of a number asks it its next request, and its processes. Profile is where a gateway shows
-// its CPU profile.
+// service is what has been started: how the goroutine of a number asks it its next request, and its processes. Profile
+// is where a gateway shows its CPU profile.
 type service struct {
 	ask       func(caller, n int) error
 	profile   string

@@ -1,5 +1,5 @@
-// Throttle-log writes an access log of clients that do not exist, to try throttle-replay on: people who load pages, programs that poll, a
-// few that crawl, and one that got stuck in a loop. The same numbers make the same log.
+// Throttle-log writes an access log of clients that do not exist, to try throttle-replay on: people who load pages,
+// programs that poll, a few that crawl, and one that got stuck in a loop. The same numbers make the same log.
 package main
 
 import (
@@ -77,7 +77,8 @@ var agents = []string{
 	"python-requests/2.32.4", "okhttp/5.1.0",
 }
 
-// addressOf is the address of a client, in networks that are for tests and, of many clients, private ones; one in eight has IPv6.
+// addressOf is the address of a client, in networks that are for tests and, of many clients, private ones; one in eight
+// has IPv6.
 func addressOf(client int32) string {
 	n := uint32(client)
 	if n%8 == 7 {

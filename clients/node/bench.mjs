@@ -1,6 +1,7 @@
-// The stores of this package beside those that the libraries have for Redis, on one server, in turns: node bench.mjs URL. Prints
-// tables for the README: what gets through around a boundary; of stores that do the same, how fast they are; and how many commands reach
-// the server of 1,000 requests on a key, within its limit and beyond; and how often this process writes for 1,000 calls at a time.
+// The stores of this package beside those that the libraries have for Redis, on one server, in turns: node bench.mjs
+// URL. Prints tables for the README: what gets through around a boundary; of stores that do the same, how fast they
+// are; and how many commands reach the server of 1,000 requests on a key, within its limit and beyond; and how often
+// this process writes for 1,000 calls at a time.
 import { readFileSync } from 'node:fs'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
@@ -96,7 +97,10 @@ for (const [name, make] of Object.entries(sparing)) {
   console.log(`| \`${name}\` | ${counts.join(' | ')} |`)
 }
 
-/** Returns how often this process wrote, to whatever, for 1,000 calls at a time: the median of some rounds. Linux counts it. */
+/**
+ * Returns how often this process wrote, to whatever, for 1,000 calls at a time: the median of some rounds. Linux counts
+ * it.
+ */
 async function writes(hit) {
   const soFar = () => Number(/^syscw: (\d+)$/m.exec(readFileSync('/proc/self/io', 'utf8'))[1])
   const counts = []

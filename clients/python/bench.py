@@ -1,9 +1,10 @@
-"""What a call costs, on one server: beside the storages of `limits`, beside recipes on redis-py, and what remembering, batches and pipelines spare.
+"""What a call costs, on one server: beside the storages of `limits`, beside recipes on redis-py, and what remembering,
+batches and pipelines spare.
 
     make bench-clients ARGS=python
 
-Those that are compared take turns, each round begins with another one, and the tables show medians of the rounds. Round trips are reads of
-the server from sockets.
+Those that are compared take turns, each round begins with another one, and the tables show medians of the rounds. Round
+trips are reads of the server from sockets.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ LIBRARY = "redis_throttle/_server/throttle.lua"
 
 
 class Library(BuildHookInterface[Any]):
-    """Packs the file behind the link: in the source package, whose wheel is built from it, the link would lead nowhere."""
+    """Packs the file behind the link: in the source package, whose wheel is built from it, the link would lead
+    nowhere."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Name the file and its place."""

@@ -9,15 +9,16 @@ import (
 	dev "github.com/alicebob/miniredis/v2/server"
 )
 
-// The commands that wait for lists, sets and streams. miniredis would wait inside, where no caller of ours could be decided, so the server
-// asks it once, in a transaction, which does not wait, and again after each command of others.
+// The commands that wait for lists, sets and streams. miniredis would wait inside, where no caller of ours could be
+// decided, so the server asks it once, in a transaction, which does not wait, and again after each command of others.
 
 // blockingCommand says where a command has its timeout and its keys.
 type blockingCommand struct {
 	timeoutAt int // the word; from the end if it is negative
 	block     bool
-	// waitsFor is the type of the keys that the command waits for, empty where miniredis says what to do about other types. The keys begin
-	// at first, and end before end, which counts from the end if it is not positive. If end is first, the word before says how many they are.
+	// waitsFor is the type of the keys that the command waits for, empty where miniredis says what to do about other
+	// types. The keys begin at first, and end before end, which counts from the end if it is not positive. If end is
+	// first, the word before says how many they are.
 	waitsFor   string
 	first, end int
 }
@@ -42,7 +43,8 @@ func (at blockingCommand) keys(words [][]byte) [][]byte {
 	return words[at.first:end]
 }
 
-// isReady reports whether one of a client's keys is of the type that it waits for. Until then it waits, also while its keys are of other types.
+// isReady reports whether one of a client's keys is of the type that it waits for. Until then it waits, also while its
+// keys are of other types.
 func (s *server) isReady(c *client) bool {
 	at := blocking[strings.ToUpper(string(c.words[0]))]
 	if at.waitsFor == "" {
@@ -63,8 +65,8 @@ const (
 // endless is a wait that does not end: no clock here goes on for so many ms.
 const endless = math.MaxInt64 / nsPerMs
 
-// wait returns for how many ms a call waits at most, 0 for as long as it takes; ok is false if it does not wait. problem says what is wrong
-// with the timeout, where miniredis takes it all the same.
+// wait returns for how many ms a call waits at most, 0 for as long as it takes; ok is false if it does not wait.
+// problem says what is wrong with the timeout, where miniredis takes it all the same.
 func (at blockingCommand) wait(words [][]byte, nowNs int64) (ms int64, ok bool, problem string) {
 	if at.block {
 		return waitOfBlock(words, nowNs)
@@ -193,7 +195,8 @@ func (s *server) once(db int, resp3 bool, words [][]byte) (reply string, empty b
 	return reply, empty
 }
 
-// retry answers the clients for which there is something now, or whose time is over. It reports whether it answered any.
+// retry answers the clients for which there is something now, or whose time is over. It reports whether it answered
+// any.
 func (s *server) retry(nowNs int64) (some bool) {
 	for _, c := range append([]*client(nil), s.blocked...) {
 		reply, empty := c.nothing, true

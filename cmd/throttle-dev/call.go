@@ -108,7 +108,8 @@ func (s *server) execute(c *call) {
 	}
 }
 
-// knows reports whether there is a command of this name that the server does not handle itself, or a reason for which there is not.
+// knows reports whether there is a command of this name that the server does not handle itself, or a reason for which
+// there is not.
 func (s *server) knows(name string) bool {
 	_, isRefused := refused[name]
 	return isRefused || s.host.Named([]byte(name)) != nil || s.store.redis.Server().IsRegisteredCommand(name)

@@ -21,8 +21,8 @@ import (
 // client-output-buffer-limit of Redis.
 const mostUnread = 64 << 20
 
-// client is a connection. One goroutine reads its commands, one runs them, and one writes the replies, so that a client that does not read
-// holds up nobody.
+// client is a connection. One goroutine reads its commands, one runs them, and one writes the replies, so that a client
+// that does not read holds up nobody.
 type client struct {
 	server *server
 	conn   net.Conn
@@ -42,8 +42,8 @@ type client struct {
 	tracks        bool // CLIENT TRACKING
 	transaction
 
-	// For a client that waits: for a caller of the host waiter, for another command the words, the reply if there is nothing for it,
-	// and until when, 0 for as long as it takes.
+	// For a client that waits: for a caller of the host waiter, for another command the words, the reply if there is
+	// nothing for it, and until when, 0 for as long as it takes.
 	waiter     embedded.Waiter
 	words      [][]byte
 	nothing    string
@@ -97,7 +97,8 @@ func (c *client) serve() {
 	c.peer.Flush()
 }
 
-// read reads commands until the client is gone. Behind what is no command it reads on, to see whether the client is there while it waits.
+// read reads commands until the client is gone. Behind what is no command it reads on, to see whether the client is
+// there while it waits.
 func (c *client) read() {
 	defer c.in.end()
 	defer close(c.gone)
@@ -229,8 +230,8 @@ func newOutbox(conn net.Conn) *outbox {
 	return o
 }
 
-// Write writes at once what the connection takes at once, so that clients are answered in the order in which Write is called. The
-// goroutine writes the rest.
+// Write writes at once what the connection takes at once, so that clients are answered in the order in which Write is
+// called. The goroutine writes the rest.
 func (o *outbox) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

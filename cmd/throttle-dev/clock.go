@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// clock is the server's time: that of the machine, moved by some difference, or standing still. It shows microseconds, as servers do.
+// clock is the server's time: that of the machine, moved by some difference, or standing still. It shows microseconds,
+// as servers do.
 type clock struct {
 	aheadNs   int64
 	stopped   bool
@@ -67,7 +68,8 @@ func within(t time.Time) (ns int64, err error) {
 	return t.UnixNano(), nil
 }
 
-// microseconds converts a decimal number of units. ok is false where that is no whole number of microseconds, which is all the clock shows.
+// microseconds converts a decimal number of units. ok is false where that is no whole number of microseconds, which is
+// all the clock shows.
 func microseconds(number string, unit time.Duration) (us int64, ok bool) {
 	whole, fraction, _ := strings.Cut(number, ".")
 	if whole == "" || strings.Trim(whole+fraction, "0123456789") != "" || len(number) > mostDigits {
@@ -88,8 +90,8 @@ var units = map[string]time.Duration{
 	"ms": time.Millisecond, "s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour,
 }
 
-// after returns the instant a length of time after nowNs. Months and years are those of the calendar in UTC: a month after the 31st of
-// January is the last of February.
+// after returns the instant a length of time after nowNs. Months and years are those of the calendar in UTC: a month
+// after the 31st of January is the last of February.
 func after(nowNs int64, text string) (ns int64, err error) {
 	number := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyz")
 	unit := text[len(number):]

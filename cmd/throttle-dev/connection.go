@@ -221,7 +221,8 @@ func (c *call) track() {
 	c.peer.WriteOK()
 }
 
-// tellTrackers has the clients with CLIENT TRACKING forget what they have cached, if a key was changed since the last time.
+// tellTrackers has the clients with CLIENT TRACKING forget what they have cached, if a key was changed since the last
+// time.
 func (s *server) tellTrackers() {
 	if !s.store.changed {
 		return

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// expiryAt says where the commands of miniredis have a length of time or an instant. miniredis keeps what is left of a key's time in ns, and
-// with more than these can count it deletes the key, or keeps it for another time.
+// expiryAt says where the commands of miniredis have a length of time or an instant. miniredis keeps what is left of a
+// key's time in ns, and with more than these can count it deletes the key, or keeps it for another time.
 type expiryAt struct {
 	word     int           // that the expiry is, or from which on an option of expiryOptions may be
 	unit     time.Duration // 0 for options
@@ -28,7 +28,8 @@ var expiryOptions = map[string]expiryAt{
 
 const tooFar = "ERR throttle-dev keeps no key for longer than 292 years"
 
-// boundExpiry reports whether miniredis can keep the expiry that a command sets. One that is long over becomes one that is just over.
+// boundExpiry reports whether miniredis can keep the expiry that a command sets. One that is long over becomes one that
+// is just over.
 func boundExpiry(words []string, nowNs int64) (ok bool) {
 	at, sets := expiries[strings.ToUpper(words[0])]
 	if !sets {

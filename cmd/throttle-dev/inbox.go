@@ -5,12 +5,13 @@ import "sync"
 const (
 	// readAhead is how many commands are read before the first of them is run.
 	readAhead = 1024
-	// mostAhead is how many bytes are read ahead. A client that sends more while it waits is disconnected, as Redis does it.
+	// mostAhead is how many bytes are read ahead. A client that sends more while it waits is disconnected, as Redis
+	// does it.
 	mostAhead = 1 << 30
 )
 
-// inbox has the commands of a client that were read and not run yet. While the client waits it takes more of them, because
-// only reading tells whether the client is still there.
+// inbox has the commands of a client that were read and not run yet. While the client waits it takes more of them,
+// because only reading tells whether the client is still there.
 type inbox struct {
 	mu       sync.Mutex
 	changed  *sync.Cond
@@ -21,7 +22,8 @@ type inbox struct {
 	ended    bool // nothing more comes, or nobody takes it
 }
 
-// request is a command, or what was wrong with the bytes in its place: the connection is closed then, once all before were run.
+// request is a command, or what was wrong with the bytes in its place: the connection is closed then, once all before
+// were run.
 type request struct {
 	words [][]byte
 	wrong error
@@ -54,7 +56,8 @@ func (b *inbox) isFull(words [][]byte) bool {
 	return len(b.commands) >= readAhead || len(b.commands) > 0 && b.bytes+weight(words) > mostAhead
 }
 
-// pop returns the next command, once it is there. more says that another one is, and ok is false if there is none and none comes.
+// pop returns the next command, once it is there. more says that another one is, and ok is false if there is none and
+// none comes.
 func (b *inbox) pop() (r request, more, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -45,8 +45,8 @@ func TestCommandsBehindOneThatWaitsAreRun(t *testing.T) {
 	require.Eventually(t, func() bool { return c.do("GET n") == fmt.Sprintf("$4 %d", behind) }, within1m, time.Millisecond)
 }
 
-// What is read ahead has bounds: a number of commands, and of bytes. A client that waits is disconnected beyond these, and any other one
-// has to wait until its commands are run.
+// What is read ahead has bounds: a number of commands, and of bytes. A client that waits is disconnected beyond these,
+// and any other one has to wait until its commands are run.
 func TestAnInboxIsBounded(t *testing.T) {
 	for _, c := range []struct{ bytes, fits, fitsWaiting int }{{1, readAhead, -1}, {600 << 10, readAhead, 1747}, {4 << 20, 255, 255}, {2 * mostAhead, 1, 0}} {
 		synctest.Test(t, func(t *testing.T) {

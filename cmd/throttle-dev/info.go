@@ -229,7 +229,8 @@ func checkTop(keys int) error {
 	return nil
 }
 
-// waitingByMemory is a throttle.max-waiting by which maxmemory decides. There is none here, for which a server takes withoutMaxmemory.
+// waitingByMemory is a throttle.max-waiting by which maxmemory decides. There is none here, for which a server takes
+// withoutMaxmemory.
 const (
 	waitingByMemory  = -1
 	withoutMaxmemory = 10_000

@@ -1,5 +1,5 @@
-// Throttle-dev is a server for development and tests: all commands of the module, and the common ones of Redis beside them, without a
-// Redis. It runs wherever Go does. It keeps nothing on disk, replicates nothing, and is one process.
+// Throttle-dev is a server for development and tests: all commands of the module, and the common ones of Redis beside
+// them, without a Redis. It runs wherever Go does. It keeps nothing on disk, replicates nothing, and is one process.
 package main
 
 import (

@@ -25,7 +25,8 @@ type protocolError string
 
 func (e protocolError) Error() string { return "Protocol error: " + string(e) }
 
-// errAttack is that a web page makes a browser send commands, by a POST whose body they are: Redis says nothing, and runs nothing behind it.
+// errAttack is that a web page makes a browser send commands, by a POST whose body they are: Redis says nothing, and
+// runs nothing behind it.
 var errAttack = errors.New("a command POST or Host:, as a browser sends it")
 
 // reader reads commands as networking.c of Redis does, which is as lenient in the same places.
@@ -38,7 +39,8 @@ func newReader(conn io.Reader, isKnown func() bool) *reader {
 	return &reader{bufio.NewReaderSize(conn, mostInline+1), isKnown}
 }
 
-// command reads the words of a command, or none of an empty one. It returns a protocolError, errAttack, or an error of the connection.
+// command reads the words of a command, or none of an empty one. It returns a protocolError, errAttack, or an error of
+// the connection.
 func (r *reader) command() (words [][]byte, err error) {
 	first, err := r.Peek(1)
 	if err != nil {
@@ -117,7 +119,8 @@ func (r *reader) bulk() ([]byte, error) {
 	return word.Bytes(), err
 }
 
-// length reads a line of a kind and a length. The line ends at \r and one more byte, whatever that is. ok is false if the length is none.
+// length reads a line of a kind and a length. The line ends at \r and one more byte, whatever that is. ok is false if
+// the length is none.
 func (r *reader) length(tooLong string) (kind byte, n int64, ok bool, err error) {
 	line, err := r.ReadSlice('\r')
 	if errors.Is(err, bufio.ErrBufferFull) {
@@ -133,8 +136,8 @@ func (r *reader) length(tooLong string) (kind byte, n int64, ok bool, err error)
 	return kind, n, ok, err
 }
 
-// splitWords splits a line as sdssplitargs of Redis does: words may be quoted by " with escapes, or by '. A quote that is not closed, or that
-// something follows at once, is none.
+// splitWords splits a line as sdssplitargs of Redis does: words may be quoted by " with escapes, or by '. A quote that
+// is not closed, or that something follows at once, is none.
 func splitWords(line []byte) (words [][]byte, ok bool) {
 	if end := bytes.IndexByte(line, 0); end >= 0 { // a string ends there
 		line = line[:end]

@@ -100,8 +100,8 @@ func skipReply(r *bufio.Reader) error {
 	return nil
 }
 
-// Clients that send anything, in pieces, in pipelines, and leave at any moment, get well-formed replies, break nothing and leave nothing
-// behind.
+// Clients that send anything, in pieces, in pipelines, and leave at any moment, get well-formed replies, break nothing
+// and leave nothing behind.
 func TestRandomClientsBreakNothingAndLeaveNothingBehind(t *testing.T) {
 	s := start(t, "")
 	var all sync.WaitGroup

@@ -16,8 +16,8 @@ func eval(c *call) {
 	c.foreign(c.peer, c.words)
 }
 
-// fromScript is called before each command that miniredis runs. It runs those that a script calls and that are not miniredis's, and
-// returns whether it did.
+// fromScript is called before each command that miniredis runs. It runs those that a script calls and that are not
+// miniredis's, and returns whether it did.
 func (s *server) fromScript(peer *dev.Peer, name string, args ...string) (done bool) {
 	if s.inside == nil || peer == s.inside.client.peer || peer == s.scratch {
 		return false
@@ -51,7 +51,8 @@ func (s *server) fromScript(peer *dev.Peer, name string, args ...string) (done b
 		}
 		return !ok
 	}
-	// A script holds miniredis's lock, which its keys need. Nobody else uses it meanwhile: the server runs one command at a time.
+	// A script holds miniredis's lock, which its keys need. Nobody else uses it meanwhile: the server runs one command
+	// at a time.
 	s.store.redis.Unlock()
 	defer s.store.redis.Lock()
 	if own {

@@ -21,8 +21,8 @@ import (
 	"redis-throttle/limiter/embedded"
 )
 
-// server runs one command at a time: mu is held while it does. The commands of the module run in an embedded.Host. miniredis runs the
-// others, on the same keys; it has no listener of its own.
+// server runs one command at a time: mu is held while it does. The commands of the module run in an embedded.Host.
+// miniredis runs the others, on the same keys; it has no listener of its own.
 type server struct {
 	listener net.Listener
 	password string
@@ -47,7 +47,8 @@ type server struct {
 	aliases    string            // as they were given
 	used       map[string]*usage // by name in capitals
 
-	// scratch is a client of miniredis that nobody else is: for what a command asks on the way. What it is answered is in scratchReply.
+	// scratch is a client of miniredis that nobody else is: for what a command asks on the way. What it is answered is
+	// in scratchReply.
 	scratch      *dev.Peer
 	scratchReply bytes.Buffer
 
@@ -139,7 +140,8 @@ func deny(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// lock begins a command, or another look at the server. Everything in it happens at one instant, as in a transaction or a script.
+// lock begins a command, or another look at the server. Everything in it happens at one instant, as in a transaction or
+// a script.
 func (s *server) lock() {
 	s.mu.Lock()
 	s.nowNs = s.clock.now()
@@ -243,7 +245,8 @@ func (s *server) jump(toNs int64) {
 	s.answerWaiting()
 }
 
-// run runs one command of a client, to whom mayWait says that it can be made to wait. Its reply is written, unless it waits now.
+// run runs one command of a client, to whom mayWait says that it can be made to wait. Its reply is written, unless it
+// waits now.
 func (s *server) run(c *client, words [][]byte) {
 	s.lock()
 	defer s.mu.Unlock()
@@ -275,7 +278,8 @@ func (s *server) unlockRedis() {
 	s.store.redis.Unlock()
 }
 
-// compiles reports whether miniredis can match by a pattern. It panics at some, and subscribes to others so that each PUBLISH panics.
+// compiles reports whether miniredis can match by a pattern. It panics at some, and subscribes to others so that each
+// PUBLISH panics.
 func (s *server) compiles(pattern []byte) (ok bool) {
 	defer func() {
 		if recover() != nil {
@@ -290,7 +294,8 @@ func (s *server) compiles(pattern []byte) (ok bool) {
 // badPattern is for what miniredis cannot compile.
 const badPattern = "ERR throttle-dev cannot match by such a pattern: it has to be UTF-8, with ranges in order and no \\ at its end"
 
-// bounded keeps the cursor and the COUNT of a scan where miniredis can add them. A cursor that is negative is a high one, as on servers.
+// bounded keeps the cursor and the COUNT of a scan where miniredis can add them. A cursor that is negative is a high
+// one, as on servers.
 func bounded(words []string) []string {
 	cursor := map[string]int{"SCAN": 1, "SSCAN": 2, "HSCAN": 2, "ZSCAN": 2}[strings.ToUpper(words[0])]
 	if cursor == 0 {

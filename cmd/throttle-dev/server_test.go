@@ -283,7 +283,8 @@ func TestACallerIsAnsweredAfterAStepOfTheClock(t *testing.T) {
 	assert.Contains(t, c.do("CL.DEV.TIME STEP STEP"), "ERR")
 }
 
-// Setting the clock to a later time lets time pass, too: a caller that waits gets a slot when it was free, and not an hour later.
+// Setting the clock to a later time lets time pass, too: a caller that waits gets a slot when it was free, and not an
+// hour later.
 func TestCallersAreAnsweredEachAtItsTimeWhenTheClockIsSetForward(t *testing.T) {
 	for _, stop := range []string{" STOP", " RUN", ""} {
 		s := start(t, "")
@@ -304,8 +305,8 @@ func TestCallersAreAnsweredEachAtItsTimeWhenTheClockIsSetForward(t *testing.T) {
 	}
 }
 
-// Commands of others that wait do not hold up ours, and end as on a server. They wait on while their keys are of another type, as on Redis 8.0.
-// What comes to another of its keys has all of them looked at.
+// Commands of others that wait do not hold up ours, and end as on a server. They wait on while their keys are of
+// another type, as on Redis 8.0. What comes to another of its keys has all of them looked at.
 func TestCommandsThatBlock(t *testing.T) {
 	s := start(t, "")
 	c, waits := connect(t, s), connect(t, s)
@@ -355,7 +356,8 @@ func TestCommandsThatBlock(t *testing.T) {
 	assert.Equal(t, "-ERR wrong number of arguments for 'blpop' command", c.do("BLPOP list"))
 }
 
-// A client that has left may be answered until the server has seen that. Without a connection, what it was granted would be lost with the answer.
+// A client that has left may be answered until the server has seen that. Without a connection, what it was granted
+// would be lost with the answer.
 func TestAClientThatHasLeftIsConnectedWhileItWaits(t *testing.T) {
 	s := start(t, "")
 	c := connect(t, s)

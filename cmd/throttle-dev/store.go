@@ -12,20 +12,21 @@ import (
 	"redis-throttle/limiter/embedded"
 )
 
-// store keeps the keys of the host among those of miniredis. miniredis keeps what is left of each key's time, as of an instant that
-// tick moves. Between two ticks its clock stands still.
+// store keeps the keys of the host among those of miniredis. miniredis keeps what is left of each key's time, as of an
+// instant that tick moves. Between two ticks its clock stands still.
 type store struct {
 	redis    *miniredis.Miniredis
 	tickedNs int64
 	changed  bool // a key was, since this was last looked at
-	// pause is how much real time has to pass before the next tick, and since begins with the last one. A tick takes time by the number of
-	// keys, so pause keeps its share small.
+	// pause is how much real time has to pass before the next tick, and since begins with the last one. A tick takes
+	// time by the number of keys, so pause keeps its share small.
 	pause time.Duration
 	since time.Time
 }
 
-// lingerNs is how long a key lives in the ms of its expiry: servers delete it when that is over, and miniredis as soon as no time is left.
-// At the last µs of that ms, 999 ns are left: the clock shows no more than µs. PTTL and PEXPIRETIME round it away.
+// lingerNs is how long a key lives in the ms of its expiry: servers delete it when that is over, and miniredis as soon
+// as no time is left. At the last µs of that ms, 999 ns are left: the clock shows no more than µs. PTTL and PEXPIRETIME
+// round it away.
 const lingerNs = int64(time.Millisecond - time.Nanosecond)
 
 const nsPerMs = int64(time.Millisecond)
@@ -96,8 +97,8 @@ func (s *store) Put(db int, name string, key *embedded.Key) {
 	}
 }
 
-// left is what miniredis keeps of a key's time. That of a bucket that takes longest to refill is more than a Duration holds: servers have its
-// expiry in whole seconds, and here it is the last one that fits.
+// left is what miniredis keeps of a key's time. That of a bucket that takes longest to refill is more than a Duration
+// holds: servers have its expiry in whole seconds, and here it is the last one that fits.
 func (s *store) left(expireAtMs int64) time.Duration {
 	leftMs := expireAtMs - s.tickedNs/nsPerMs
 	if most := math.MaxInt64 / nsPerMs; leftMs >= most {

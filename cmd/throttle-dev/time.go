@@ -8,8 +8,9 @@ import (
 
 // CL.DEV.TIME [time | REAL] [STOP | RUN] [STEP]
 //
-// Replies with the server's time. Before, it sets it, or has it stand still or go on. REAL is the machine's time, which goes on unless STOP says otherwise. On the way to
-// a later time callers that wait are answered at their instants. With STEP it jumps there: nobody is answered on the way.
+// Replies with the server's time. Before, it sets it, or has it stand still or go on. REAL is the machine's time, which
+// goes on unless STOP says otherwise. On the way to a later time callers that wait are answered at their instants. With
+// STEP it jumps there: nobody is answered on the way.
 func devTime(c *call) {
 	words := c.words[1:]
 	stop, told, steps := c.clock.stopped, false, false
@@ -49,7 +50,8 @@ func devTime(c *call) {
 
 // CL.DEV.ADVANCE duration
 //
-// Has so much time pass at once, and replies with the time after it. Callers that wait are answered as if it had passed.
+// Has so much time pass at once, and replies with the time after it. Callers that wait are answered as if it had
+// passed.
 func devAdvance(c *call) {
 	toNs, err := after(c.now(), string(c.words[1]))
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	dev "github.com/alicebob/miniredis/v2/server"
 )
 
-// transaction is what MULTI and WATCH leave with a client. miniredis would run the commands of the module at once, so the server queues
-// commands itself. miniredis only keeps the watched keys, for a client of its own.
+// transaction is what MULTI and WATCH leave with a client. miniredis would run the commands of the module at once, so
+// the server queues commands itself. miniredis only keeps the watched keys, for a client of its own.
 type transaction struct {
 	isOpen  bool
 	isWrong bool // a command could not be queued

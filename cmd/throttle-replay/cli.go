@@ -8,7 +8,8 @@ import (
 	"redis-throttle/internal/quote"
 )
 
-// split reads the words of a line as redis-cli does: those in quotation marks may have blanks, and in double ones \n, \x41 and the like.
+// split reads the words of a line as redis-cli does: those in quotation marks may have blanks, and in double ones \n,
+// \x41 and the like.
 func split(line string) (words []string, err error) {
 	for line = strings.TrimLeft(line, blanks); line != ""; line = strings.TrimLeft(line, blanks) {
 		var one string

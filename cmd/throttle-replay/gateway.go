@@ -16,8 +16,8 @@ import (
 	"redis-throttle/gateway/offline"
 )
 
-// gateway tries the files of throttle-gateway. What a request is subject to follows from the routes of the file, or, as with Envoy, from
-// descriptors that somebody else makes.
+// gateway tries the files of throttle-gateway. What a request is subject to follows from the routes of the file, or, as
+// with Envoy, from descriptors that somebody else makes.
 type gateway struct {
 	domain      *offline.Domain
 	paths       []string

@@ -1,5 +1,5 @@
-// Throttle-replay tries limits on an access log: who would have been denied, when and for how long, and which numbers would have spared
-// whom. It suggests, and sets nothing.
+// Throttle-replay tries limits on an access log: who would have been denied, when and for how long, and which numbers
+// would have spared whom. It suggests, and sets nothing.
 package main
 
 import (
@@ -74,8 +74,8 @@ type options struct {
 // mostLate is the longest --late: a month.
 const mostLate = 31 * 24 * time.Hour
 
-// sameSignal is how long further signals are the same Ctrl-C: a terminal interrupts all programs of a job, and npx and the script of the npm
-// package pass it on.
+// sameSignal is how long further signals are the same Ctrl-C: a terminal interrupts all programs of a job, and npx and
+// the script of the npm package pass it on.
 const sameSignal = time.Second
 
 func main() {
@@ -138,8 +138,8 @@ func run(ctx context.Context, o *options, out, progress *os.File) error {
 // mostLost is the share of lines, in percent, that may be left out of a report that is one of the whole log.
 const mostLost = 5
 
-// lost is an error for a log of which much was left out: the report is written, but whoever only looks at the exit status should not rely on
-// it.
+// lost is an error for a log of which much was left out: the report is written, but whoever only looks at the exit
+// status should not rely on it.
 func lost(r *replay.Report) error {
 	n := r.Lines.Late
 	for _, u := range r.Lines.Unreadable {

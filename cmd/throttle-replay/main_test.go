@@ -209,7 +209,8 @@ func TestRulesOfAGatewayAreASetOfTheirOwn(t *testing.T) {
 	assert.Equal(t, int64(3), g.DeniedClients)
 }
 
-// Where the log tells which requests are preflights of browsers, the rules of a gateway do not charge them, as the gateway does not.
+// Where the log tells which requests are preflights of browsers, the rules of a gateway do not charge them, as the
+// gateway does not.
 func TestPreflightsInALogAreNotCharged(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
@@ -285,7 +286,8 @@ func line(at time.Time, client int) string {
 	return fmt.Sprintf("203.0.113.%d - - [%s] \"GET / HTTP/1.1\" 200 1\n", client, at.Format("02/Jan/2006:15:04:05 -0700"))
 }
 
-// A few lines from the future make no others late. Where many lines are left out, the report is written, and the exit status is not 0.
+// A few lines from the future make no others late. Where many lines are left out, the report is written, and the exit
+// status is not 0.
 func TestLinesFromTheFutureAreLoudAndLoseNoOthers(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 11, 2, 8, 0, 0, 0, time.UTC)
@@ -355,7 +357,8 @@ func TestKeysOfAddressesAreAddresses(t *testing.T) {
 	assert.Equal(t, int64(79), r.Requests)
 }
 
-// formats are lines of programs, with the option that reads them; most need none. N is one of four clients, SS a second.
+// formats are lines of programs, with the option that reads them; most need none. N is one of four clients, SS a
+// second.
 var formats = []struct{ name, head, line, option string }{
 	{name: "CloudFront", head: "#Version: 1.0\n#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status", line: "2026-04-28\t09:59:SS\tLHR50\t165\t203.0.113.N\tGET\td1.cloudfront.net\t/a\t206"},
 	{name: "IIS", head: "#Software: IIS\n#Fields: date time s-ip cs-method cs-uri-stem cs-uri-query cs-username c-ip cs(User-Agent) sc-status", line: "2026-05-01 00:00:SS 10.0.0.4 GET /a - - 203.0.113.N Mozilla/5.0+(X11) 200"},

@@ -104,7 +104,8 @@ func names(stages []stage) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// readPolicies reads sources, each on top of those before it. It returns the stages, and the commands that make the changes of files.
+// readPolicies reads sources, each on top of those before it. It returns the stages, and the commands that make the
+// changes of files.
 func readPolicies(ctx context.Context, paths []string, hash string, notes io.Writer) (stages []stage, commands []string, err error) {
 	fields := map[string]string{}
 	for _, path := range paths {

@@ -1,7 +1,7 @@
-// An LLM gateway in three calls: admit, stream, settle. A user may start 60 requests a minute, use 10,000 tokens an hour and run two
-// requests at the same time. How many tokens a request uses is known only afterwards. CL.MLIMIT charges an estimate and takes a slot, or
-// neither. The same call again keeps the slot of a long stream. CL.SETTLE frees the slot and corrects the estimate, once, however often it
-// is sent.
+// An LLM gateway in three calls: admit, stream, settle. A user may start 60 requests a minute, use 10,000 tokens an
+// hour and run two requests at the same time. How many tokens a request uses is known only afterwards. CL.MLIMIT
+// charges an estimate and takes a slot, or neither. The same call again keeps the slot of a long stream. CL.SETTLE
+// frees the slot and corrects the estimate, once, however often it is sent.
 package main
 
 import (
@@ -68,8 +68,8 @@ func (g gateway) onKeys(ctx context.Context, words ...any) *redis.Cmd {
 	return cmd
 }
 
-// admit charges one request and an estimate of its tokens, and takes a slot, or does nothing. Called again with the same id it keeps the
-// slot and charges nothing.
+// admit charges one request and an estimate of its tokens, and takes a slot, or does nothing. Called again with the
+// same id it keeps the slot and charges nothing.
 func (g gateway) admit(ctx context.Context, id string, estimate int64) error {
 	reply, err := g.onKeys(ctx, "CL.MLIMIT", 3, g.key("requests"), g.key("tokens"), g.key("running"),
 		"RATE", "60/m", "NEXT", "WINDOW", "10000/h", "TAKE", estimate,
@@ -83,15 +83,16 @@ func (g gateway) admit(ctx context.Context, id string, estimate int64) error {
 	return nil
 }
 
-// settle frees the slot, and charges what was used beyond the estimate or returns what was not used. If it answers false, the request was
-// settled before, or its slot has lapsed: the estimate stays charged.
+// settle frees the slot, and charges what was used beyond the estimate or returns what was not used. If it answers
+// false, the request was settled before, or its slot has lapsed: the estimate stays charged.
 func (g gateway) settle(ctx context.Context, id string, estimate, used int64) (settled bool, err error) {
 	reply, err := g.onKeys(ctx, "CL.SETTLE", 2, g.key("tokens"), g.key("running"),
 		"WINDOW", "10000/h", "TAKE", estimate, "USED", used, "NEXT", "SLOTS", "ID", id, "COMPACT").Int64Slice()
 	return err == nil && reply[0] == 1, err
 }
 
-// call runs a request. stream is called with a function that keeps the slot; call it every third of the slot's time to live.
+// call runs a request. stream is called with a function that keeps the slot; call it every third of the slot's time to
+// live.
 func (g gateway) call(ctx context.Context, id string, estimate int64, stream func(keep func() error) (used int64, err error)) error {
 	if err := g.admit(ctx, id, estimate); err != nil {
 		return err

@@ -1,12 +1,13 @@
-// Six requests to a web server that allows five an hour, then jobs under limits of other kinds, with the package @redis-throttle/client.
+// Six requests to a web server that allows five an hour, then jobs under limits of other kinds, with the package
+// @redis-throttle/client.
 import { once } from 'node:events'
 import http from 'node:http'
 import { clientAddress, LimitedError, rate } from '@redis-throttle/client'
 import { rateLimit } from '@redis-throttle/client/express'
 import { fromUrl } from '@redis-throttle/client/redis'
 
-// Each client by itself: an IPv4 address, or the network of an IPv6 address, of which a host may use all addresses. Behind proxies,
-// say which are trusted: clientAddress(req, { trusted: ['10.1.0.0/24'] }).
+// Each client by itself: an IPv4 address, or the network of an IPv6 address, of which a host may use all addresses.
+// Behind proxies, say which are trusted: clientAddress(req, { trusted: ['10.1.0.0/24'] }).
 const key = (req) => `http:${clientAddress(req)}`
 
 // A server with middleware, and its URL.

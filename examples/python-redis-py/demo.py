@@ -1,4 +1,5 @@
-"""Six requests to a web server that allows five an hour, then jobs under limits of other kinds, with the package redis-throttle."""
+"""Six requests to a web server that allows five an hour, then jobs under limits of other kinds, with the package
+redis-throttle."""
 
 import contextlib
 import os

@@ -109,11 +109,12 @@ do
     return longest
   end
 
-  -- Whether a request that is limited bans its key, or counts the denial. One of more than a limit ever has does neither.
+  -- Whether a request that is limited bans its key, or counts the denial. One of more than a limit ever has does
+  -- neither.
   local function bans(r, result) return result.limited and r.ban ~= this.zero and result.retry end
 
-  -- Bans a key for a request that is limited, or counts the denial where only the last of several bans. The key must not
-  -- have been stored before: that would forget the count on a key that is full.
+  -- Bans a key for a request that is limited, or counts the denial where only the last of several bans. The key must
+  -- not have been stored before: that would forget the count on a key that is full.
   local function ban_for(k, s, r, result)
     local changed = has_changed(s)
     if r.after then

@@ -1,6 +1,6 @@
 --------------------------------------------------------------------------------------------------------------------
--- Decisions: package stack. "d" is the limits that are decided at one instant: those of a stack, or of several. A time is
--- false if it never comes. A result is about its rule, the number of a limit.
+-- Decisions: package stack. "d" is the limits that are decided at one instant: those of a stack, or of several. A time
+-- is false if it never comes. A result is about its rule, the number of a limit.
 
 local settle, judge, retry_alone, standing_of, take, outlook, retry_of, peek, standing, adjust, add_charged, has_changed
 

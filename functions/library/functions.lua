@@ -23,8 +23,8 @@ local function bind()
   end
 end
 
--- Makes a call whose words may have been read before. It is decided in plain numbers if they do, and once more if it turns
--- out that they do not.
+-- Makes a call whose words may have been read before. It is decided in plain numbers if they do, and once more if it
+-- turns out that they do not.
 local function answer_call(c, keys, args, r, is_second)
   if not r then
     check_counts(c, keys, args)
@@ -83,8 +83,8 @@ end
 -- BEGIN GENERATED: zones
 -- END GENERATED: zones
 
--- What can be called, and with which flags. A function that writes and is not refused while the server is over maxmemory
--- takes no more memory than it gives back.
+-- What can be called, and with which flags. A function that writes and is not refused while the server is over
+-- maxmemory takes no more memory than it gives back.
 local WRITES, GIVES_BACK, READS = {}, { 'allow-oom' }, { 'no-writes' }
 local FUNCTIONS = {
   { 'cl_throttle', WRITES, COMMANDS.THROTTLE },

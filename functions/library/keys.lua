@@ -13,7 +13,8 @@ do
   -- How many seconds longer a key may stay than its limits need, so that calls that follow leave its expiry as it is.
   function slack_of(second, now_s) return least(floor((second - now_s) / 4), MOST_SLACK) end
 
-  -- When a key expires from now on that has to stay until a second; nil for when it does. One that is there may stay longer.
+  -- When a key expires from now on that has to stay until a second; nil for when it does. One that is there may stay
+  -- longer.
   function moved_expiry(name, value, second, slack)
     if not value or slack == 0 then return second end
     local at = call('PEXPIRETIME', name)
@@ -72,9 +73,9 @@ do
     return most_bytes > 0 and tonumber(match(info, '\nused_memory:(%d+)')) > most_bytes
   end
 
-  -- A call that gives back or keeps something is made over maxmemory, too, unless it makes a value longer. A function with the
-  -- flag allow-oom is not refused anything, so it has to ask. A script is refused a write, unless it has written before: this
-  -- one changes nothing.
+  -- A call that gives back or keeps something is made over maxmemory, too, unless it makes a value longer. A function
+  -- with the flag allow-oom is not refused anything, so it has to ask. A script is refused a write, unless it has
+  -- written before: this one changes nothing.
   function keep_to_maxmemory(ks)
     local written
     for _, k in ipairs(ks) do

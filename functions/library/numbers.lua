@@ -32,7 +32,8 @@ function Wide.__eq(a, b) return a.s == b.s and a.ns == b.ns end
 function Wide.__lt(a, b) return a.s < b.s or a.s == b.s and a.ns < b.ns end
 function Wide.__le(a, b) return a.s < b.s or a.s == b.s and a.ns <= b.ns end
 
--- A product with a whole number from 0 to 2^63, six decimal digits at a time, so that no step exceeds 2^53. It is near where n exceeds that.
+-- A product with a whole number from 0 to 2^63, six decimal digits at a time, so that no step exceeds 2^53. It is near
+-- where n exceeds that.
 function Wide.__mul(a, n)
   local s, ns, scale = 0, 0, n < 1e18 and 1e12 or 1e18
   while scale >= 1 do
@@ -49,11 +50,12 @@ end
 local function approximately(a) return a.s * 1e9 + a.ns end
 local function wide_of(n) return wide(floor(n / 1e9), n % 1e9) end
 
--- What is known of the call that is decided. Each call begins with a table of its own, so that none finds what another one left:
--- the clock, read once, as seconds "s" and nanoseconds "ns", as a wide number "now", and, once they are needed, as words "high" and "low";
--- "is_wide" says in which numbers it is decided, and "zero", "one", the longest time "endless" and that until the "last_instant" are in
--- these, the latter two infinite in plain ones. Decided it may turn out that plain numbers were too "long", that a number of units is
--- "beyond" EXACT, or that a window reaches beyond the years of which the clocks of zones are known ("clocks_unknown").
+-- What is known of the call that is decided. Each call begins with a table of its own, so that none finds what another
+-- one left: the clock, read once, as seconds "s" and nanoseconds "ns", as a wide number "now", and, once they are
+-- needed, as words "high" and "low"; "is_wide" says in which numbers it is decided, and "zero", "one", the longest time
+-- "endless" and that until the "last_instant" are in these, the latter two infinite in plain ones. Decided it may turn
+-- out that plain numbers were too "long", that a number of units is "beyond" EXACT, or that a window reaches beyond the
+-- years of which the clocks of zones are known ("clocks_unknown").
 local this = {}
 
 local function begin(is_wide)

@@ -1,7 +1,7 @@
 --------------------------------------------------------------------------------------------------------------------
--- Most calls ask for units of limits of kind RATE alone, or of one limit of another kind, find them as the call before left
--- them, and have words that were read before. These are decided in one go, and all others in the longer way, with the same
--- reply. It is the one part that is written for speed: x - x % 1 is floor(x).
+-- Most calls ask for units of limits of kind RATE alone, or of one limit of another kind, find them as the call before
+-- left them, and have words that were read before. These are decided in one go, and all others in the longer way, with
+-- the same reply. It is the one part that is written for speed: x - x % 1 is floor(x).
 
 local SHORTCUTS = true -- tests also run without them
 local shortcut_of, take_rates, take_counted

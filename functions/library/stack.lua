@@ -236,8 +236,8 @@ do
 
   local WORDS_OF_KINDS = { 'RATE', 'WINDOW', 'FIXED', 'FIRST', 'AFTER' }
 
-  -- What a value tells of a kept limit, as of now and in the order of the reply to CL.INSPECT: stack/stored.go. A call that asks is in wide
-  -- numbers.
+  -- What a value tells of a kept limit, as of now and in the order of the reply to CL.INSPECT: stack/stored.go. A call
+  -- that asks is in wide numbers.
   function stored(k)
     if not k then return { 'RATE', -1, 0, 0, 0, 0, 0 } end -- one that nothing is kept of
     local kind, period = k.kind, read_wide(k.head, 2)
@@ -267,8 +267,8 @@ do
   end
 
   -- Counts a call that was denied, for a ban that begins after some. The count is handled as a limit that the call does
-  -- not name, but not forgotten. Returns whether this was the last denial, with which the count starts anew, and whether
-  -- the state has to be stored then.
+  -- not name, but not forgotten. Returns whether this was the last denial, with which the count starts anew, and
+  -- whether the state has to be stored then.
   function count_denial(s, after)
     local count, at = layer(after), nil
     for i = #s.kept, 1, -1 do
@@ -284,7 +284,8 @@ do
     return false
   end
 
-  -- The second after which all limits are full, nil if they are now; and whether a window is kept whose end is not known.
+  -- The second after which all limits are full, nil if they are now; and whether a window is kept whose end is not
+  -- known.
   function expiry(s)
     local second, keeps_calendar
     if s.kept[1] then forget(s) end

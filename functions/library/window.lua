@@ -1,7 +1,7 @@
 --------------------------------------------------------------------------------------------------------------------
--- What WINDOW and both kinds of FIXED have in common: they count units. "used" is how many are counted. A limit is settled
--- before anything else is asked of it. "ends" is the time until nothing is counted that is now, and until_free that until
--- there are so many units more.
+-- What WINDOW and both kinds of FIXED have in common: they count units. "used" is how many are counted. A limit is
+-- settled before anything else is asked of it. "ends" is the time until nothing is counted that is now, and until_free
+-- that until there are so many units more.
 
 local function counted()
   local Kind = {}
@@ -47,11 +47,11 @@ local function counted()
 end
 
 --------------------------------------------------------------------------------------------------------------------
--- WINDOW, the sliding window of package window. Entries "first" to "last" have units "of" and instants "at". Those are plain
--- numbers of ns since "base", even if the call is decided in wide ones, so that only an entry that matters becomes one. In a
--- window that is too long for that (it does not "fit") they are wide ones, seen from now. "state" is what was read, and has
--- the bytes of the instants that were not changed. "text" has those of entries 1 to "last", or of more, once one was. "width"
--- is that of units while 1 is known to do.
+-- WINDOW, the sliding window of package window. Entries "first" to "last" have units "of" and instants "at". Those are
+-- plain numbers of ns since "base", even if the call is decided in wide ones, so that only an entry that matters
+-- becomes one. In a window that is too long for that (it does not "fit") they are wide ones, seen from now. "state" is
+-- what was read, and has the bytes of the instants that were not changed. "text" has those of entries 1 to "last", or
+-- of more, once one was. "width" is that of units while 1 is known to do.
 
 local Window = counted()
 local bytes_of -- how many bytes a number of two words needs

@@ -1,5 +1,5 @@
-// Tables puts the function library together: its rooms, and between them the words, the replies and the errors of the commands, from the
-// Go code that has them. go generate ./functions writes it into functions/throttle.lua.
+// Tables puts the function library together: its rooms, and between them the words, the replies and the errors of the
+// commands, from the Go code that has them. go generate ./functions writes it into functions/throttle.lua.
 package main
 
 import (
@@ -33,8 +33,8 @@ var commands = []*command.Command{
 // packages have the texts of errors, as string constants.
 var packages = []string{"limiter/command", "limiter/command/words"}
 
-// rooms are the files of functions/library, in the order in which they stand in the library. Lua reads a name only behind the line that
-// declares it.
+// rooms are the files of functions/library, in the order in which they stand in the library. Lua reads a name only
+// behind the line that declares it.
 var rooms = []string{
 	"head", "numbers", "rate", "window", "calendar", "fixed", "stack", "decisions", "keys", "leases", "values", "words", "calls", "shortcuts", "functions",
 }
@@ -59,7 +59,8 @@ func run(root string) error {
 	return os.WriteFile(filepath.Join(root, "functions", "throttle.lua"), []byte(written), 0o644)
 }
 
-// join returns the rooms of a folder, one behind the other. A file that is no room is an error: servers would not load it.
+// join returns the rooms of a folder, one behind the other. A file that is no room is an error: servers would not load
+// it.
 func join(dir string) (string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil {
@@ -154,7 +155,8 @@ func row(r words.Row) string {
 	return f.String()
 }
 
-// table says what a function may be told behind its keys. The key counts as an argument of a command, and does not of a function.
+// table says what a function may be told behind its keys. The key counts as an argument of a command, and does not of a
+// function.
 func table(c *command.Command) string {
 	w := c.Words()
 	least, most := c.ArgCounts()

@@ -10,7 +10,8 @@ import (
 	"redis-throttle/limiter/calendar"
 )
 
-// The clocks are written for some years before and after that of the data, so what is generated depends on nothing but the data.
+// The clocks are written for some years before and after that of the data, so what is generated depends on nothing but
+// the data.
 const (
 	yearsBefore = 5
 	yearsAfter  = 25

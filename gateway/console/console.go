@@ -1,6 +1,6 @@
-// Package console is a page that shows operators what a limiter does, and lets those with a token act: who is limited, the
-// policies and what they would deny, bans, leases and callers in line. It is an http.Handler over a Redis client. What only a gateway knows
-// comes through Options.
+// Package console is a page that shows operators what a limiter does, and lets those with a token act: who is limited,
+// the policies and what they would deny, bans, leases and callers in line. It is an http.Handler over a Redis client.
+// What only a gateway knows comes through Options.
 package console
 
 import (

@@ -46,8 +46,9 @@ func localAddress(r *http.Request) netip.Addr {
 	return netip.Addr{}
 }
 
-// Guard keeps what next serves from pages of other sites: of another origin, or, at a loopback address, under a name that is neither localhost
-// nor one of hosts, which a site may have lead there. An address is nobody's name, also that of a sidecar which passes a request on.
+// Guard keeps what next serves from pages of other sites: of another origin, or, at a loopback address, under a name
+// that is neither localhost nor one of hosts, which a site may have lead there. An address is nobody's name, also that
+// of a sidecar which passes a request on.
 func Guard(next http.Handler, hosts []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		local := localAddress(r)
@@ -62,7 +63,8 @@ func Guard(next http.Handler, hosts []string) http.Handler {
 	})
 }
 
-// isOurs says whether a browser that names host means this page. A site that has its own name lead to this address would name itself.
+// isOurs says whether a browser that names host means this page. A site that has its own name lead to this address
+// would name itself.
 func isOurs(host string, local netip.Addr, hosts []string) bool {
 	host = withoutPort(host)
 	if address, err := netip.ParseAddr(host); err == nil {

@@ -35,7 +35,8 @@ type Policy struct {
 	Shadow bool   `json:"shadow"`          // a limit of it is a rehearsal
 	// Lately is what the gateway counted in the last minutes.
 	Lately *Count `json:"lately,omitempty"`
-	// Keys is how many of the keys of CL.TOP SHADOW the field names, and Would how often shadows would have denied these.
+	// Keys is how many of the keys of CL.TOP SHADOW the field names, and Would how often shadows would have denied
+	// these.
 	Keys  int   `json:"keys"`
 	Would int64 `json:"would"`
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// sweep looks for bans, leases and lines, which no server lists: a few keys with each reading, and all of them again and again.
+// sweep looks for bans, leases and lines, which no server lists: a few keys with each reading, and all of them again
+// and again.
 type sweep struct {
 	cursors map[string]uint64 // by master
 	bans    longest
@@ -96,7 +97,8 @@ func inspectOf(v any) *Inspect {
 // banned says whether a ban lasts.
 func (s *Inspect) banned() bool { return s != nil && s.Banned > s.NowMs }
 
-// inspectAll looks at keys in one round trip. why says that the server cannot tell. A key that no limiter wrote has no state.
+// inspectAll looks at keys in one round trip. why says that the server cannot tell. A key that no limiter wrote has no
+// state.
 func inspectAll(ctx context.Context, client redis.UniversalClient, door door, keys []string) (all map[string]*Inspect, why string, err error) {
 	all = map[string]*Inspect{}
 	if door == "" {

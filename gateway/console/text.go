@@ -39,8 +39,8 @@ func keyOfTop(name string) Key {
 	return k
 }
 
-// shown is text on one line of at most so many bytes. What is not printed is escaped as in Go: control characters, what is not UTF-8, and
-// what turns the direction of text around.
+// shown is text on one line of at most so many bytes. What is not printed is escaped as in Go: control characters, what
+// is not UTF-8, and what turns the direction of text around.
 func shown(text string, most int) string {
 	var b strings.Builder
 	for i, r := range text {

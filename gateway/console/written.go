@@ -14,7 +14,8 @@ type partly struct{ text string }
 
 func (p *partly) Error() string { return p.text }
 
-// unsent is what an operator reads when Redis was asked something before the act, and failed. The errors of connections hold addresses.
+// unsent is what an operator reads when Redis was asked something before the act, and failed. The errors of connections
+// hold addresses.
 func unsent(err error) error {
 	if isReply(err) {
 		return err
@@ -46,7 +47,8 @@ func (t transaction) commands() []redis.Cmder {
 	return all
 }
 
-// outcome says what became of t, by the answers to its commands: the others are run when one fails. failed is the error of EXEC.
+// outcome says what became of t, by the answers to its commands: the others are run when one fails. failed is the error
+// of EXEC.
 func (t transaction) outcome(failed error) error {
 	if failed == nil || errors.Is(failed, redis.TxFailedErr) {
 		return failed
@@ -77,8 +79,8 @@ func (t transaction) outcome(failed error) error {
 	return &partly{strings.Join(text, "; ")}
 }
 
-// written runs an act and writes its entry in the same transaction. In a cluster the key and the log are on two servers: the entry is written first
-// there, so that nothing happens without one.
+// written runs an act and writes its entry in the same transaction. In a cluster the key and the log are on two
+// servers: the entry is written first there, so that nothing happens without one.
 func (c *Console) written(ctx context.Context, on redis.Cmdable, entry []any, run func(redis.Cmdable) redis.Cmder) error {
 	p := on.TxPipeline()
 	t := transaction{}
@@ -124,7 +126,8 @@ func (c *Console) watched(ctx context.Context, key, changed string, check, act f
 	return err
 }
 
-// release ends the watch of a connection, which others use after it. The end of any transaction does, also where UNWATCH is refused.
+// release ends the watch of a connection, which others use after it. The end of any transaction does, also where
+// UNWATCH is refused.
 func release(ctx context.Context, tx *redis.Tx) {
 	_, _ = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		return p.Process(ctx, redis.NewStatusCmd(ctx, "UNWATCH"))

@@ -1,5 +1,6 @@
-// Package offline decides requests by the files of the gateway, without a gateway and without Redis: on keys in memory, at instants that the
-// caller names. It is what throttle-replay tries such files on a log with. Files, descriptors and decisions are those of the gateway.
+// Package offline decides requests by the files of the gateway, without a gateway and without Redis: on keys in memory,
+// at instants that the caller names. It is what throttle-replay tries such files on a log with. Files, descriptors and
+// decisions are those of the gateway.
 //
 // Batches are left out, by which a gateway takes units in advance: each request takes its own.
 package offline
@@ -60,8 +61,8 @@ type RuleOutcome struct {
 	RetryAfter time.Duration
 }
 
-// Read reads files, and the files in folders. With "" for a name it takes the only domain, or the only one with routes. All mistakes are reported
-// at once.
+// Read reads files, and the files in folders. With "" for a name it takes the only domain, or the only one with routes.
+// All mistakes are reported at once.
 func Read(name string, paths ...string) (*Domain, error) {
 	c, err := config.ReadOnce(paths...).Parse(true)
 	if err != nil {
@@ -105,8 +106,8 @@ func choose(c *config.Config, name string) (*config.Domain, error) {
 // Policies are the names of the policies of the domain's rules.
 func (d *Domain) Policies() []string { return d.domain.Policies() }
 
-// SetPolicies has requests from now on decided by what a hash says of policies. told is called with each field that cannot take the place of
-// a rule's limits, and why.
+// SetPolicies has requests from now on decided by what a hash says of policies. told is called with each field that
+// cannot take the place of a rule's limits, and why.
 func (d *Domain) SetPolicies(rules *policies.Rules, told func(field string, err error)) {
 	d.decider.InForce = func(_ context.Context, rule *config.Rule, key string) *config.Rule {
 		return decide.By(rules, rule, key, told)
@@ -124,7 +125,8 @@ func (d *Domain) Headers() []string {
 	return d.domain.Routes.Headers
 }
 
-// Request returns a request as the gateway sees it that a proxy asks about. peer is an address, target the path with the query.
+// Request returns a request as the gateway sees it that a proxy asks about. peer is an address, target the path with
+// the query.
 func Request(method, host, target, peer string, header http.Header) *http.Request {
 	return &http.Request{Method: method, Host: host, URL: config.Target(target), RequestURI: target, RemoteAddr: peer, Header: header}
 }

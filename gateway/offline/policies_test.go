@@ -11,8 +11,8 @@ import (
 	"redis-throttle/ratelimit/policies"
 )
 
-// Which limits are in force, and what comes of them: each case is a rule of a file, a hash, and requests at one instant. A request is its
-// descriptors, and the outcome is ok or denied, with what each rule says.
+// Which limits are in force, and what comes of them: each case is a rule of a file, a hash, and requests at one
+// instant. A request is its descriptors, and the outcome is ok or denied, with what each rule says.
 func TestPoliciesOfTheHashTakeThePlaceOfLimits(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

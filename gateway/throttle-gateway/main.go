@@ -1,5 +1,6 @@
-// Command throttle-gateway answers the rate limit requests of proxies: Envoy's Rate Limit Service (gRPC), and the sub-requests of nginx,
-// Caddy, Traefik, HAProxy and others (HTTP). It keeps limits in Redis or Valkey with throttle.so.
+// Command throttle-gateway answers the rate limit requests of proxies: Envoy's Rate Limit Service (gRPC), and the
+// sub-requests of nginx, Caddy, Traefik, HAProxy and others (HTTP). It keeps limits in Redis or Valkey with
+// throttle.so.
 //
 //	throttle-gateway [serve] [FILE ...]   serves; without files, those of the folder that the environment names
 //	throttle-gateway check FILE ...       says what is wrong with files and folders

@@ -71,8 +71,9 @@ type gateway struct {
 	stop    context.CancelFunc
 }
 
-// ballast has the heap grow by as many bytes, at least, until garbage is collected. What a gateway keeps is so little that it would be collected forty
-// times a second, which was a seventh of the CPU of a request. The bytes are never written, so they are no memory of the machine's.
+// ballast has the heap grow by as many bytes, at least, until garbage is collected. What a gateway keeps is so little
+// that it would be collected forty times a second, which was a seventh of the CPU of a request. The bytes are never
+// written, so they are no memory of the machine's.
 const ballast = 32 << 20
 
 // serve serves until ctx ends, and then until the requests that are under way are answered.
@@ -153,7 +154,8 @@ func (g *gateway) management(registry prometheus.Registerer) error {
 	return nil
 }
 
-// drain lets proxies know by the health that the process is about to stop, and serves on until they have gone elsewhere.
+// drain lets proxies know by the health that the process is about to stop, and serves on until they have gone
+// elsewhere.
 func (g *gateway) drain() error {
 	if g.s.ShutdownDelay == 0 {
 		return nil
@@ -257,8 +259,8 @@ func (g *gateway) build(registry prometheus.Registerer) error {
 	return nil
 }
 
-// streamWorkers is how many goroutines answer one request after the other. Those of further requests grow their stacks anew, which
-// was 9% of the CPU of a request.
+// streamWorkers is how many goroutines answer one request after the other. Those of further requests grow their stacks
+// anew, which was 9% of the CPU of a request.
 const streamWorkers = 32
 
 // server bounds what a client can make it hold.
@@ -358,7 +360,8 @@ func (g *gateway) healthy() bool {
 	return g.running.Err() == nil && !g.draining.Load() && isConfigured && (!g.s.HealthNeedsRedis || g.chain.Up())
 }
 
-// startPatience is how long the process waits for Redis before it listens. An outage does not keep it from deciding by redis_down.
+// startPatience is how long the process waits for Redis before it listens. An outage does not keep it from deciding by
+// redis_down.
 const startPatience = 5 * time.Second
 
 // firstProbe asks Redis before anybody else does, and says in the log what is wrong with it.
@@ -412,7 +415,8 @@ type streamUntil struct {
 
 func (s *streamUntil) Context() context.Context { return s.ctx }
 
-// RecvMsg returns when the context ends. What waits for a message then ends with the stream, as soon as the handler returns.
+// RecvMsg returns when the context ends. What waits for a message then ends with the stream, as soon as the handler
+// returns.
 func (s *streamUntil) RecvMsg(m any) error {
 	got := make(chan error, 1)
 	go func() { got <- s.ServerStream.RecvMsg(m) }()
@@ -424,7 +428,8 @@ func (s *streamUntil) RecvMsg(m any) error {
 	}
 }
 
-// liveness is the service of gRPC's health that says whether the process answers at all. The others say whether proxies should come here.
+// liveness is the service of gRPC's health that says whether the process answers at all. The others say whether proxies
+// should come here.
 const liveness = "live"
 
 // watchHealth tells clients that watch by gRPC.

@@ -58,8 +58,8 @@ func traces(ctx context.Context, s *settings.Settings) (flush func(), err error)
 // originalKey leads from the context of a span to the request that it is about.
 type originalKey struct{}
 
-// traced starts a span for each request. Path, host, client address and user agent are not in it, because they may be keys: the span is
-// made of a request that has only its method, its route, the peer and the fields that join traces.
+// traced starts a span for each request. Path, host, client address and user agent are not in it, because they may be
+// keys: the span is made of a request that has only its method, its route, the peer and the fields that join traces.
 func traced(next http.Handler) http.Handler {
 	spans := otelhttp.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, bare *http.Request) {
 		original := bare.Context().Value(originalKey{}).(*http.Request)

@@ -2,8 +2,8 @@
 //
 // All of them follow from one seed, so that a run can be repeated. SEED in the environment is that seed, from 1 to
 // 2^64-1; without it, or with 0, each test takes a new one. scripts/test derives it from the commit: what it says of a
-// commit is said again when it is run again, and the next commit is tried with other numbers. Loads of many clients at once
-// draw for themselves: no seed repeats their timing.
+// commit is said again when it is run again, and the next commit is tried with other numbers. Loads of many clients at
+// once draw for themselves: no seed repeats their timing.
 package chance
 
 import (

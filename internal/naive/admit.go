@@ -193,8 +193,8 @@ func (all groups) standing(nowNs int64, o Options) Reply {
 	return all.fewest(nowNs, calls, all.number(reply))
 }
 
-// fewest is the reply about whatever has the fewest left: the limits' reply, or that of a group of SLOTS. The first of several, and no
-// shadow.
+// fewest is the reply about whatever has the fewest left: the limits' reply, or that of a group of SLOTS. The first of
+// several, and no shadow.
 func (all groups) fewest(now int64, calls []Call, ofLimits Reply) Reply {
 	best, isAny := ofLimits, false
 	for _, c := range calls {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Alone is one limit and what is kept of it, without a key. A test of one kind of limit compares with it. Lengths of time
-// are ns.
+// Alone is one limit and what is kept of it, without a key. A test of one kind of limit compares with it. Lengths of
+// time are ns.
 type Alone struct {
 	limit Limit
 	state state

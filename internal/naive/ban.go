@@ -27,8 +27,8 @@ func (m *Model) banUntil(until number) {
 	}
 }
 
-// banDenied bans the key for a call that was denied, before which it had been written so often. If the call changed it, the key stays no
-// longer than for what it holds.
+// banDenied bans the key for a call that was denied, before which it had been written so often. If the call changed it,
+// the key stays no longer than for what it holds.
 func (m *Model) banDenied(until number, writes int) {
 	if m.writes > writes {
 		m.expiresMs = m.due

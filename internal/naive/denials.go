@@ -2,8 +2,8 @@ package naive
 
 import "slices"
 
-// countDenial counts a call that the key has denied, in a window that begins with the first one. It says whether it was the last of those
-// that it takes for a ban. Then the count starts anew.
+// countDenial counts a call that the key has denied, in a window that begins with the first one. It says whether it was
+// the last of those that it takes for a ban. Then the count starts anew.
 func (a *asked) countDenial(now number, after After) (last bool) {
 	m := a.Model
 	l := Limit{Kind: First, Count: after.Count, Period: after.Period}

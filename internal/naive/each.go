@@ -12,8 +12,8 @@ func (e Each) Fields() [5]int64 {
 	return [5]int64{e.Limited, e.Limit, e.Remaining, rounded(e.RetryAfter, millisecond), rounded(e.ResetAfter, millisecond)}
 }
 
-// EachOf runs a call, and returns its reply and what EACH says of its limits. Each limit is judged alone before the call
-// and described after it, from what the keys then hold. The Terms of the options are not looked at.
+// EachOf runs a call, and returns its reply and what EACH says of its limits. Each limit is judged alone before the
+// call and described after it, from what the keys then hold. The Terms of the options are not looked at.
 func EachOf(nowNs int64, calls []Call, o Options, run func() Reply) (reply Reply, each []Each) {
 	now := n(nowNs)
 	before := alone(now, calls, o)
@@ -31,8 +31,9 @@ func EachOf(nowNs int64, calls []Call, o Options, run func() Reply) (reply Reply
 	return reply, each
 }
 
-// EachRefunded is CL.REFUND, which asks no limit for units, and what EACH says of its limits. They are described as the call leaves them:
-// what the key then holds may be a single RATE without its period, which the next call takes for its first one.
+// EachRefunded is CL.REFUND, which asks no limit for units, and what EACH says of its limits. They are described as the
+// call leaves them: what the key then holds may be a single RATE without its period, which the next call takes for its
+// first one.
 func EachRefunded(nowNs int64, call Call, cost int64) (reply Reply, each []Each) {
 	reply, parties := call.Model.refund(nowNs, call.Limits, cost, call.Terms)
 	for _, p := range parties {
@@ -69,8 +70,8 @@ func (p party) alone(now number, o Options) number {
 	return after(now, []party{p}, o)
 }
 
-// EachOfGroups is EachOf for calls with groups of SLOTS: run is Admit or, if the call settles, Settle. A retry of an admission and a
-// settlement ask no limit.
+// EachOfGroups is EachOf for calls with groups of SLOTS: run is Admit or, if the call settles, Settle. A retry of an
+// admission and a settlement ask no limit.
 func EachOfGroups(nowNs int64, call []Group, id string, o Options, settles bool, run func() Reply) (reply Reply, each []Each) {
 	all := groups(call)
 	all.look(nowNs)

@@ -40,8 +40,8 @@ func (m *Model) claims(limits []Limit) (claims []int) {
 // the first rate of a call, whatever its period.
 func (m *Model) soleRate() bool { return len(m.kept) == 1 && m.kept[0].kind == Rate }
 
-// write makes the stack what the key holds, followed by a count of denials, if there is one, and what the call does not name. Of limits
-// that the key lacks it adds those of which adds says so.
+// write makes the stack what the key holds, followed by a count of denials, if there is one, and what the call does not
+// name. Of limits that the key lacks it adds those of which adds says so.
 func (m *Model) write(now number, limits []Limit, stack []state, denials []kept, adds func(limit int) bool) {
 	claims := m.claims(limits)
 	var rest, next []kept
@@ -112,8 +112,9 @@ func (m *Model) write(now number, limits []Limit, stack []state, denials []kept,
 	}
 }
 
-// inUse is when a key expires that was there and is full in the second due: it stays for up to a quarter longer than that, but no more
-// than an hour. As long as its expiry is within that, it is left as it is; otherwise it becomes the latest of these.
+// inUse is when a key expires that was there and is full in the second due: it stays for up to a quarter longer than
+// that, but no more than an hour. As long as its expiry is within that, it is left as it is; otherwise it becomes the
+// latest of these.
 func inUse(expired, due, now number) number {
 	inSeconds := due.over(n(1000)).minus(now.over(n(int64(time.Second))))
 	latest := due.plus(least(inSeconds.over(n(4)), n(3600)).times(n(1000)))

@@ -126,8 +126,8 @@ func (l *Leases) Lease(nowNs, slots int64, ttl time.Duration, id string) LeaseRe
 	return l.limited(nowNs, slots, ahead)
 }
 
-// take takes a slot behind ahead others that wait, or renews the lease that the id has. What remains does not count slots that
-// any of those wait for whom the call looks at.
+// take takes a slot behind ahead others that wait, or renews the lease that the id has. What remains does not count
+// slots that any of those wait for whom the call looks at.
 func (l *Leases) take(nowNs, slots, ahead, looksAt int64, ttl time.Duration, id string) (reply LeaseReply, ok bool) {
 	if !l.holds(nowNs, id) && l.free(nowNs, slots, ahead) == 0 {
 		return reply, false
@@ -248,8 +248,8 @@ func (l *Leases) LetIn(nowNs int64, caller uint64) (reply LeaseReply, ok bool) {
 	return reply, true
 }
 
-// TimesOut is a caller that leaves the line because its time is over, and what it is told. TIMEOUT goes by the monotonic clock, which the model
-// does not know: it only knows that there is one.
+// TimesOut is a caller that leaves the line because its time is over, and what it is told. TIMEOUT goes by the
+// monotonic clock, which the model does not know: it only knows that there is one.
 func (l *Leases) TimesOut(nowNs int64, caller uint64) (reply LeaseReply, ok bool) {
 	l.look(nowNs)
 	if l.waiters[caller].Timeout == 0 {

@@ -148,8 +148,8 @@ func write(now number, all []*asked) {
 	}
 }
 
-// adds says whether a limit that the key lacks is added to it. A settlement adds those that it charges, and in front of one also
-// those that the next call would find its state for.
+// adds says whether a limit that the key lacks is added to it. A settlement adds those that it charges, and in front of
+// one also those that the next call would find its state for.
 func (a *asked) adds(limit int) bool {
 	if !a.settles {
 		return true

@@ -14,13 +14,15 @@ type Turn struct {
 	Weight   int64 // of its group from then on; 0 for 1
 }
 
-// Turns is the callers in line that have no slot, in order of arrival, and the groups of each priority. It counts in exact fractions.
+// Turns is the callers in line that have no slot, in order of arrival, and the groups of each priority. It counts in
+// exact fractions.
 type Turns struct {
 	callers []Turn
 	ranks   map[int64]rank
 }
 
-// rank is the groups of a priority, in the order in which they were given their turns, and the instant in rounds of the latest that was used.
+// rank is the groups of a priority, in the order in which they were given their turns, and the instant in rounds of the
+// latest that was used.
 type rank struct {
 	now    *big.Rat
 	groups []group

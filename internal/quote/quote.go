@@ -8,7 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// CLI is text in quotation marks as redis-cli reads it. What is not printable, and what turns the direction of writing, is \x and two digits.
+// CLI is text in quotation marks as redis-cli reads it. What is not printable, and what turns the direction of writing,
+// is \x and two digits.
 func CLI(text string) string {
 	var b strings.Builder
 	b.WriteByte('"')

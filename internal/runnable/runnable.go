@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Write writes a file that is run afterwards. No goroutine starts a program meanwhile: its child would have the file open for
-// writing for a moment, and the system runs no such file ("text file busy").
+// Write writes a file that is run afterwards. No goroutine starts a program meanwhile: its child would have the file
+// open for writing for a moment, and the system runs no such file ("text file busy").
 func Write(t testing.TB, path, text string) {
 	t.Helper()
 	syscall.ForkLock.RLock()

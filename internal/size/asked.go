@@ -10,9 +10,10 @@ import (
 	"testing"
 )
 
-// A test that does not ask for its size is the same in both, and a second run at full size can do without it. While tests are small, each one
-// that asks is noted in the file that THROTTLE_ASKED names, as a line with its package and its name; internal/size/rest reads them. Where it
-// is not certain which test asks, in TestMain for one, the line has no name and stands for all tests of the package.
+// A test that does not ask for its size is the same in both, and a second run at full size can do without it. While
+// tests are small, each one that asks is noted in the file that THROTTLE_ASKED names, as a line with its package and
+// its name; internal/size/rest reads them. Where it is not certain which test asks, in TestMain for one, the line has
+// no name and stands for all tests of the package.
 
 var noted sync.Map // by line
 

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// AtOnce lets n tests of a package run at once, unless -parallel says how many. It is for packages whose tests mostly wait, for
-// servers or for time to pass: go test runs as many at once as there are processors. TestMain calls it.
+// AtOnce lets n tests of a package run at once, unless -parallel says how many. It is for packages whose tests mostly
+// wait, for servers or for time to pass: go test runs as many at once as there are processors. TestMain calls it.
 func AtOnce(n int) {
 	flag.Parse()
 	isGiven := false

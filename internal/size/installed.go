@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// NeedsProgram skips a test for which a program is not installed. Where everything has to be there (make test-full, make prove), the test
-// fails instead.
+// NeedsProgram skips a test for which a program is not installed. Where everything has to be there (make test-full,
+// make prove), the test fails instead.
 func NeedsProgram(t testing.TB, name string) {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {

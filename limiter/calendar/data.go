@@ -88,11 +88,12 @@ var BuiltIn = sync.OnceValue(func() *Data {
 	return d
 })
 
-// Read reads an archive such as Archive, or one of a folder zoneinfo of an operating system. What is no time zone in it is
-// ignored, and so are the copies in posix/ and right/. The version is the archive's comment, or else what a tzdata.zi in it says.
-// Zones that are missing are those of BuiltIn.
+// Read reads an archive such as Archive, or one of a folder zoneinfo of an operating system. What is no time zone in it
+// is ignored, and so are the copies in posix/ and right/. The version is the archive's comment, or else what a
+// tzdata.zi in it says. Zones that are missing are those of BuiltIn.
 //
-// All that is read is checked, in bounded memory: the archive itself must not be larger than MaxArchive. It is not kept.
+// All that is read is checked, in bounded memory: the archive itself must not be larger than MaxArchive. It is not
+// kept.
 func Read(archive []byte) (*Data, error) {
 	files, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
 	if err != nil {
@@ -286,8 +287,8 @@ func (e *entry) read(content []byte) (err error) {
 	return err
 }
 
-// checkClocks follows a zone's clocks through all the time that there is. Windows rely on clocks that are less than a day ahead
-// of or behind UTC.
+// checkClocks follows a zone's clocks through all the time that there is. Windows rely on clocks that are less than a
+// day ahead of or behind UTC.
 func checkClocks(zone *time.Location) error {
 	const last = math.MaxInt64 / second
 	for sec := -last; sec <= last; {

@@ -53,8 +53,8 @@ func (c *Call) admit(r *words.Request) {
 	c.describeAdmitted(result)
 }
 
-// decideSlots decides each group of SLOTS by itself and notes what becomes of it. full is the key whose group has the longest wait, the
-// first of several, -1 if there is room in all. held says that the id holds all leases.
+// decideSlots decides each group of SLOTS by itself and notes what becomes of it. full is the key whose group has the
+// longest wait, the first of several, -1 if there is room in all. held says that the id holds all leases.
 func (c *Call) decideSlots() (full int, held bool) {
 	m := c.Many
 	full, held = -1, true
@@ -132,8 +132,8 @@ func (c *Call) admitAgain(r *words.Request) {
 	c.describeAdmitted(result)
 }
 
-// describeDenied answers a call that is limited: the limit or the group of SLOTS with the longest wait decides, the first of several.
-// full is the group of SLOTS with the longest wait, -1 if all have room.
+// describeDenied answers a call that is limited: the limit or the group of SLOTS with the longest wait decides, the
+// first of several. full is the group of SLOTS with the longest wait, -1 if all have room.
 func (c *Call) describeDenied(result stack.Result, full int) {
 	m := c.Many
 	if full < 0 || m.joint.Len() > 0 && result.RetryAfterNs != 0 && !c.slotOutlasts(full, result) {
@@ -150,7 +150,8 @@ func (c *Call) slotOutlasts(full int, limit stack.Result) bool {
 	return isLonger(ns, limit.RetryAfterNs) || ns == limit.RetryAfterNs && full < c.Many.keyOf(limit.Rule)
 }
 
-// describeAdmitted answers a call that is let through: the limit or the group of SLOTS with the fewest left decides, the first of several.
+// describeAdmitted answers a call that is let through: the limit or the group of SLOTS with the fewest left decides,
+// the first of several.
 func (c *Call) describeAdmitted(result stack.Result) {
 	m := c.Many
 	key := -1
@@ -195,7 +196,8 @@ func (c *Call) describeSlot(key, shadow int) {
 	c.numberRule(key)
 }
 
-// numberRule counts the groups of SLOTS in the numbers of the rule, which is one of a key, and of the shadow: each is one rule.
+// numberRule counts the groups of SLOTS in the numbers of the rule, which is one of a key, and of the shadow: each is
+// one rule.
 func (c *Call) numberRule(key int) {
 	fields := &c.integers
 	if fields[fieldRule] > 0 {

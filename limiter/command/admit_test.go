@@ -53,8 +53,8 @@ func TestACallThatNamesAMemberAsksToSeeMembers(t *testing.T) {
 	}
 }
 
-// A member that was not looked up is taken for a new one where that lets the call through, and is looked up where a retry would be let
-// through instead.
+// A member that was not looked up is taken for a new one where that lets the call through, and is looked up where a
+// retry would be let through instead.
 func TestAMemberIsLookedUpWhereARetryWouldBeLetThrough(t *testing.T) {
 	for _, tt := range []struct {
 		name, line   string

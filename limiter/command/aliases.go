@@ -13,8 +13,8 @@ import (
 	"redis-throttle/limiter/command/words"
 )
 
-// Aliases are CL.THROTTLE by the names and in the words that other programs have for it. A host offers those that it is told to.
-// Their indexes for the bridge are behind those of All.
+// Aliases are CL.THROTTLE by the names and in the words that other programs have for it. A host offers those that it is
+// told to. Their indexes for the bridge are behind those of All.
 var Aliases = []*Command{
 	// RL.THROTTLE key max_burst count period [quantity]
 	//
@@ -143,8 +143,8 @@ func parseTokens(args [][]byte) (tokens int64, problem string) {
 	return 0, badTokens
 }
 
-// parseTokensLimit reads a limit whose period is a floating-point number of seconds, to the nanosecond. It is not remembered: CL.THROTTLE reads
-// other periods.
+// parseTokensLimit reads a limit whose period is a floating-point number of seconds, to the nanosecond. It is not
+// remembered: CL.THROTTLE reads other periods.
 func parseTokensLimit(maxBurstWord, tokensWord, periodWord []byte) (limit past.Limit, problem string) {
 	maxBurst, ok := words.ParseInt(maxBurstWord)
 	if !ok || maxBurst < 0 || maxBurst+1 < 0 {

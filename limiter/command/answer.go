@@ -7,8 +7,8 @@ import (
 
 // The replies of the CL.LIMIT family.
 
-// Each reply has a list of names of its own, and clients read it by position: spec/replies.json is the contract. So a new name comes at the end of
-// the list of a reply, and moves none in another.
+// Each reply has a list of names of its own, and clients read it by position: spec/replies.json is the contract. So a
+// new name comes at the end of the list of a reply, and moves none in another.
 var (
 	limitFields  = []string{"limited", "rule", "limit", "remaining", "retry_after_ms", "reset_after_ms", "next_after_ms", "granted", "wait_ms", "shadow"}
 	mlimitFields = []string{"limited", "rule", "limit", "remaining", "retry_after_ms", "reset_after_ms", "next_after_ms", "granted", "wait_ms", "shadow", "key"}

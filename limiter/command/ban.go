@@ -83,14 +83,15 @@ func (k *Key) ban(d int64, s *stack.Stack, changed bool, nowNs int64) {
 	k.storeBehind(nowNs+d, s, nowNs)
 }
 
-// bans reports whether a call that was denied bans its key, or counts the denial. One that can never succeed does neither.
+// bans reports whether a call that was denied bans its key, or counts the denial. One that can never succeed does
+// neither.
 func bans(r *words.Request, result *stack.Result) bool {
 	return result.Limited && r.BanNs > 0 && result.RetryAfterNs != stack.Never
 }
 
-// banDenied bans the key for a call that was denied, or counts the denial where only the last of several bans. s is what the key is to
-// hold, and changed says that the call changed it. It must not have been stored before: to store it without the count would forget the
-// count, or another limit, on a key that is full.
+// banDenied bans the key for a call that was denied, or counts the denial where only the last of several bans. s is
+// what the key is to hold, and changed says that the call changed it. It must not have been stored before: to store it
+// without the count would forget the count, or another limit, on a key that is full.
 func (k *Key) banDenied(r *words.Request, result *stack.Result, s *stack.Stack, changed bool, nowNs int64) {
 	if r.After.Count > 0 {
 		last, counted := s.CountDenial(r.After, nowNs)

@@ -100,8 +100,8 @@ const (
 	MaxTextLen = top.MaxKeyLen
 )
 
-// Key is one key of a call: what the server holds there, and what becomes of it. The bridge keeps it in C's memory, laid out alike
-// (throttleKey).
+// Key is one key of a call: what the server holds there, and what becomes of it. The bridge keeps it in C's memory,
+// laid out alike (throttleKey).
 type Key struct {
 	Kind   KeyKind
 	Effect Effect
@@ -115,9 +115,9 @@ type Key struct {
 
 	// Members are what a command OnSortedSet sees of the key, and what becomes of them.
 	Members *Members
-	// For a command with Lines: how many callers wait in line for the key, and the slots that the latest caller told the line, NoSlots if none
-	// did. Line says in which order they stand. It counts only if there are some; if it is zero, all of them come before this call.
-	// ToldSlots is LineSlots as of this call.
+	// For a command with Lines: how many callers wait in line for the key, and the slots that the latest caller told
+	// the line, NoSlots if none did. Line says in which order they stand. It counts only if there are some; if it is
+	// zero, all of them come before this call. ToldSlots is LineSlots as of this call.
 	Ahead     int64
 	Line      line.View
 	LineSlots int64
@@ -153,8 +153,8 @@ type Call struct {
 	scratch
 }
 
-// In is what the server gathered for a call, keys aside. Args view memory of the server, which is not to be written to. The bridge
-// keeps it in C's memory, laid out alike (throttleCall).
+// In is what the server gathered for a call, keys aside. Args view memory of the server, which is not to be written to.
+// The bridge keeps it in C's memory, laid out alike (throttleCall).
 type In struct {
 	ArgCount int      // arguments after the command's name
 	Args     [][]byte // views of the first MaxArgs of them
@@ -306,7 +306,8 @@ func (c *Call) begin(cmd *Command) {
 	}
 }
 
-// What most calls go without is apart, so that they touch less code: also every pointer that is written, because Go asks its collector.
+// What most calls go without is apart, so that they touch less code: also every pointer that is written, because Go
+// asks its collector.
 
 //go:noinline
 func (c *Call) turnTo(cmd *Command) {

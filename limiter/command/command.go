@@ -18,15 +18,15 @@ type Command struct {
 	Tips  string // for clients and proxies, as the server defines them
 	Flags string // the server's: write or readonly, fast, deny-oom, admin
 	Keys  Keys
-	// Args are the arguments by position behind the key or keys. register adds what stands in front of them, and the words that the
-	// command takes, for COMMAND DOCS.
+	// Args are the arguments by position behind the key or keys. register adds what stands in front of them, and the
+	// words that the command takes, for COMMAND DOCS.
 	Args []words.Arg
 	// History is what came after Since. register works it out, for COMMAND DOCS.
 	History []words.Change
 	// Slots is the form of a group of SLOTS, which may stand in place of limits.
 	Slots words.SlotsForm
-	// Required names the words that have to be there, in the order of the syntax line. The others that the command takes are the rows of the
-	// vocabulary that name it (words.Form).
+	// Required names the words that have to be there, in the order of the syntax line. The others that the command
+	// takes are the rows of the vocabulary that name it (words.Form).
 	Required string
 
 	Decides bool // the answer's first field says limited: it is counted, notified of, and in CL.TOP
@@ -36,12 +36,12 @@ type Command struct {
 	OnSortedSet bool // gets to see Call.Members
 	SeesExpiry  bool // gets to see Key.ExpireAtMs
 	OnlyNames   bool // neither reads nor writes its key, which is a name to it
-	// NamesAt is the index of the argument that is the first name of a member, in the usual order; 0 without. With several keys it counts
-	// back from the end: -1 is the last.
+	// NamesAt is the index of the argument that is the first name of a member, in the usual order; 0 without. With
+	// several keys it counts back from the end: -1 is the last.
 	NamesAt    int
 	MaxMembers int // how many names may follow it
-	// SlotsAt is the index of the argument that says how many members there may be. While a slot is free in any case, the
-	// score of the member that is named is not looked up (Members.Unread).
+	// SlotsAt is the index of the argument that says how many members there may be. While a slot is free in any case,
+	// the score of the member that is named is not looked up (Members.Unread).
 	SlotsAt int
 
 	AliasOf *Command // the command that this one is another name of; nil for itself
@@ -49,7 +49,8 @@ type Command struct {
 	Personal bool // not in ACL category throttle: tells what a user may have no access to
 
 	Fields []string // the names of a ReplyFields, or of one of ReplyRows, which begins with a text
-	// NestedAt is the index in Fields of the name under which a ReplyNested has its rows. Those of a row come behind it.
+	// NestedAt is the index in Fields of the name under which a ReplyNested has its rows. Those of a row come behind
+	// it.
 	NestedAt int
 
 	Run func(*Call)
@@ -114,8 +115,8 @@ func (cmd *Command) findNames() {
 // ReadOnly reports whether the command opens its keys for reading only.
 func (cmd *Command) ReadOnly() bool { return cmd.hasFlag("readonly") }
 
-// RunsOverMaxmemory reports whether the command writes, and the server does not refuse it while it is over maxmemory. The bridge then
-// refuses calls that would add a key or make one longer.
+// RunsOverMaxmemory reports whether the command writes, and the server does not refuse it while it is over maxmemory.
+// The bridge then refuses calls that would add a key or make one longer.
 func (cmd *Command) RunsOverMaxmemory() bool { return cmd.hasFlag("write") && !cmd.hasFlag("deny-oom") }
 
 // ViewedArgs is how many of its arguments a call is given views of.
@@ -173,8 +174,8 @@ func (cmd *Command) OwnCategories() string {
 	return cmd.Categories() + " throttle"
 }
 
-// Arity is the number of arguments, the name included; negative when there may be more. The server refuses calls with fewer.
-// Words do not count: of one that is missing the command itself says which.
+// Arity is the number of arguments, the name included; negative when there may be more. The server refuses calls with
+// fewer. Words do not count: of one that is missing the command itself says which.
 func (cmd *Command) Arity() int {
 	if cmd.least == cmd.most {
 		return 1 + cmd.least
@@ -196,5 +197,6 @@ func keyArgs(keys Keys) []words.Arg {
 // Words are what the command may be told behind its key or keys, as plain data.
 func (cmd *Command) Words() words.Table { return cmd.syntax.Table() }
 
-// ArgCounts are how many arguments there have to be, the key or what counts keys included, and how many there may be; -1 for any number.
+// ArgCounts are how many arguments there have to be, the key or what counts keys included, and how many there may be;
+// -1 for any number.
 func (cmd *Command) ArgCounts() (least, most int) { return cmd.least, cmd.most }

@@ -36,7 +36,8 @@ func TestABanAfterOneDenialIsABan(t *testing.T) {
 	})
 }
 
-// Old modules refuse such a value, as they do every kind of limit that they do not know. So does this one, if it is none.
+// Old modules refuse such a value, as they do every kind of limit that they do not know. So does this one, if it is
+// none.
 func TestACountOfDenialsIsReadExactly(t *testing.T) {
 	held := valueAfter(t, "k RATE 5/s BURST 1 BAN 1m AFTER 3/1h", "k RATE 5/s BURST 1 BAN 1m AFTER 3/1h")
 	for at := range len(held) {

@@ -18,7 +18,8 @@ var Denied = register(&Command{
 	Run:        denied,
 })
 
-// maxDenied is how many calls are counted at once: few enough that one call neither takes long nor outweighs those of all others for minutes.
+// maxDenied is how many calls are counted at once: few enough that one call neither takes long nor outweighs those of
+// all others for minutes.
 const maxDenied = 10_000
 
 const badDeniedCount = "ERR count must be an integer from 1 to 10000" // maxDenied

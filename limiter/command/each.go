@@ -5,8 +5,8 @@ import (
 	"redis-throttle/limiter/stack"
 )
 
-// EACH: the reply ends with what each limit says. The limits are judged before the decision, because a limit that has been
-// charged no longer shows whether it had room, and described after it.
+// EACH: the reply ends with what each limit says. The limits are judged before the decision, because a limit that has
+// been charged no longer shows whether it had room, and described after it.
 
 // EachField is the name under which a reply with names shows Call.Each.
 const EachField = "each"
@@ -20,8 +20,8 @@ func (c *Call) judge() {
 	c.limiting = c.stack.Judge(&c.request.Request, c.NowNs)
 }
 
-// judgeSettlement notes what CL.SETTLE shows of the groups of SLOTS: whether id holds the lease, without which nothing is settled. Limits
-// are asked for nothing.
+// judgeSettlement notes what CL.SETTLE shows of the groups of SLOTS: whether id holds the lease, without which nothing
+// is settled. Limits are asked for nothing.
 func (c *Call) judgeSettlement(settled bool) {
 	c.limiting = 0
 	for i := range c.Keys {

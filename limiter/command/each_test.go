@@ -10,7 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// EACH changes how a call is answered, and nothing else: also where a state is corrected, charged although it is denied, or banned.
+// EACH changes how a call is answered, and nothing else: also where a state is corrected, charged although it is
+// denied, or banned.
 func TestEachChangesNoDecision(t *testing.T) {
 	var limited, written, corrected int
 	check := func(t *rapid.T) {

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Where nobody else may wait, a caller that would wait gets the answer of one that cannot be made to, and so do the others. Only the first is turned
-// away. At the front, and when they leave, callers are decided as ever.
+// Where nobody else may wait, a caller that would wait gets the answer of one that cannot be made to, and so do the
+// others. Only the first is turned away. At the front, and when they leave, callers are decided as ever.
 func TestWhereNobodyElseMayWaitACallIsAnsweredAsOneThatCannot(t *testing.T) {
 	waited, turnedAway := 0, 0
 	for _, value := range []string{"", tatIn(nsPerSecond), tatIn(3600 * nsPerSecond), valueAfter(t, "k WINDOW 2/m COST 2"), banned(1500*ms, "")} {

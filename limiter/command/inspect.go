@@ -7,8 +7,8 @@ import (
 
 // CL.INSPECT key
 //
-// Tells what the key holds and until when, to somebody who does not know its limits. It writes nothing, so it also works on replicas.
-// What calls bring with them, such as counts and bursts, is not stored.
+// Tells what the key holds and until when, to somebody who does not know its limits. It writes nothing, so it also
+// works on replicas. What calls bring with them, such as counts and bursts, is not stored.
 var Inspect = register(&Command{
 	Name:        "CL.INSPECT",
 	Summary:     "Tells what a key holds and until when, without being told its limits.",
@@ -89,7 +89,8 @@ func (k *Key) holds() []byte {
 	return holdsRate
 }
 
-// inspectLimits fills in what the string holds of limits, and returns how many there are. A TAT of 0 is a rate, though nothing is kept of it.
+// inspectLimits fills in what the string holds of limits, and returns how many there are. A TAT of 0 is a rate, though
+// nothing is kept of it.
 func (c *Call) inspectLimits(in *inspection) (count int) {
 	count = c.stack.Kept()
 	for i := range count {

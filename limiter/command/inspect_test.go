@@ -53,7 +53,8 @@ func TestWhatIsStoredIsWhatAPeekFindsThere(t *testing.T) {
 	require.Positive(t, corrected)
 }
 
-// Whatever a key holds and whenever it expires, CL.INSPECT refuses what CL.BAN refuses. All else it tells within bounds, and it writes nothing.
+// Whatever a key holds and whenever it expires, CL.INSPECT refuses what CL.BAN refuses. All else it tells within
+// bounds, and it writes nothing.
 func FuzzInspect(f *testing.F) {
 	stacked := valueAfter(f, "k RATE 5/s WINDOW 100/m FIXED 1000/d FIXED 1000/h FIRST COST 3")
 	counted := valueAfter(f, "k FIXED 1/d BAN 1m AFTER 3/1h", "k FIXED 1/d BAN 1m AFTER 3/1h")

@@ -8,11 +8,13 @@ import (
 	"redis-throttle/limiter/line"
 )
 
-// CL.LEASE key SLOTS n TTL duration ID id [TIMEOUT duration [GROUP group [WEIGHT weight]] [PRIORITY priority]] [COMPACT]
+// CL.LEASE key SLOTS n TTL duration ID id [TIMEOUT duration [GROUP group [WEIGHT weight]] [PRIORITY priority]]
+// [COMPACT]
 //
 // Takes one of n slots until it is released, for duration at most, or renews the slot that id holds. With
-// TIMEOUT callers wait: the higher priority first, groups of a priority in turn and by weight, those of a group in order of arrival. A TIMEOUT of 0 waits
-// as long as it takes. In MULTI and in scripts, where a client cannot be blocked, it answers at once.
+// TIMEOUT callers wait: the higher priority first, groups of a priority in turn and by weight, those of a group in
+// order of arrival. A TIMEOUT of 0 waits as long as it takes. In MULTI and in scripts, where a client cannot be
+// blocked, it answers at once.
 var Lease = register(&Command{
 	Name:        "CL.LEASE",
 	Summary:     "Takes one of n slots for some time, or renews the slot that the id already holds.",

@@ -173,7 +173,8 @@ func TestASortedSetOfAnythingElseIsRefused(t *testing.T) {
 	}
 }
 
-// Callers of CL.WAIT stand in line for a window at a key that holds a string. Without them such a key has nothing to show.
+// Callers of CL.WAIT stand in line for a window at a key that holds a string. Without them such a key has nothing to
+// show.
 func TestCallersInLineForAWindowAreShown(t *testing.T) {
 	for _, tt := range []struct {
 		kind  KeyKind
@@ -219,8 +220,8 @@ func TestLeaseWaits(t *testing.T) {
 	}
 }
 
-// A call that takes a slot removes a lease that has lapsed, if there is any. So a set never has more members than slots,
-// and never are more held, whatever a clock does, even while more leases have lapsed than one call removes.
+// A call that takes a slot removes a lease that has lapsed, if there is any. So a set never has more members than
+// slots, and never are more held, whatever a clock does, even while more leases have lapsed than one call removes.
 func TestNeverMoreThanNAreHeldWhateverTheClockDoes(t *testing.T) {
 	revived := 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -7,8 +7,8 @@ import (
 
 // CL.LEASES key [COUNT n]
 //
-// Replies with the number of leases and of waiting callers, and lists the leases that lapse next and the first groups in line.
-// Callers that wait for a window stand in such a line too, at a key that holds no leases.
+// Replies with the number of leases and of waiting callers, and lists the leases that lapse next and the first groups
+// in line. Callers that wait for a window stand in such a line too, at a key that holds no leases.
 var Leases = register(&Command{
 	Name:        "CL.LEASES",
 	Summary:     "Lists the leases of a key, starting with those that lapse next, and counts the callers that wait, by group.",

@@ -7,7 +7,8 @@ import (
 	"redis-throttle/limiter/stack"
 )
 
-// CL.LIMIT key limit [limit ...] [COST n] [UPTO | STRICT | FORCE | MAXWAIT duration] [BAN duration [AFTER count/period]] [COMPACT] [EACH]
+// CL.LIMIT key limit [limit ...] [COST n] [UPTO | STRICT | FORCE | MAXWAIT duration] [BAN duration [AFTER
+// count/period]] [COMPACT] [EACH]
 //
 // Charges up to eight limits of one key atomically: all of them or none.
 var Limit = register(&Command{
@@ -33,8 +34,8 @@ func limit(c *Call) {
 	}
 }
 
-// limitLone decides by one RATE without terms or options where the key holds a TAT alone or nothing: most calls. It decides as limitStack, but
-// touches a third of its code. Of another call it returns false, and nothing was done.
+// limitLone decides by one RATE without terms or options where the key holds a TAT alone or nothing: most calls. It
+// decides as limitStack, but touches a third of its code. Of another call it returns false, and nothing was done.
 func (c *Call) limitLone(earlier *past.Request) (done bool) {
 	rate := earlier.LoneRate()
 	if rate == nil {

@@ -131,8 +131,8 @@ func (c *Call) checkKeys() (ok bool) {
 // withoutID marks words of which the id is left out, so that an id that is empty is not taken for it.
 const withoutID = 1 << 15
 
-// findGroups returns what the words behind the keys were read as in an earlier call, or nil. Ids differ from call to call, so what is
-// remembered has none.
+// findGroups returns what the words behind the keys were read as in an earlier call, or nil. Ids differ from call to
+// call, so what is remembered has none.
 func (c *Call) findGroups(args [][]byte) *past.Groups {
 	at := c.idIn(args)
 	if at < 0 {
@@ -174,7 +174,8 @@ func (c *Call) idIn(args [][]byte) int {
 	return at
 }
 
-// findID checks that the leases of the ID that was just read were looked up. When ok is false, the bridge has to look them up.
+// findID checks that the leases of the ID that was just read were looked up. When ok is false, the bridge has to look
+// them up.
 func (c *Call) findID() (ok bool) {
 	if c.parser.IDsAt() == 0 {
 		return true

@@ -6,8 +6,8 @@ import "redis-throttle/limiter/lease"
 // ms since the Unix epoch at which its member does. A command that has it may name members, and
 // then it has to be shown the right ones.
 type Members struct {
-	// The indexes in Call.Args of the first name, and of the number of members that there may be; 0 for none. They are looked for
-	// where they stood before. If that is wrong, the call corrects them and answers ReplyElsewhere.
+	// The indexes in Call.Args of the first name, and of the number of members that there may be; 0 for none. They are
+	// looked for where they stood before. If that is wrong, the call corrects them and answers ReplyElsewhere.
 	NamesAt, SlotsAt int
 
 	Count  int64     // of all members
@@ -15,13 +15,13 @@ type Members struct {
 	Lowest []float64 // the scores of those that have lapsed, the first few, at most MaxLowest
 	Next   float64   // the lowest score of those that have not; NaN when there is none
 	Beyond bool      // one is further ahead of now than FurthestMs
-	// For a command with several keys: the lowest score of those that have not lapsed and that are not named, and the highest score of all
-	// that are not named; NaN when there is none.
+	// For a command with several keys: the lowest score of those that have not lapsed and that are not named, and the
+	// highest score of all that are not named; NaN when there is none.
 	NextOther, LastOther float64
 	Named                []float64 // the scores of those that the call names; NaN of one that is not there
-	// Unread says that the one that the call names was not looked up; none has lapsed. Of a command with one key, a slot is free in any
-	// case. One with several keys takes it for a new one, or as held if it ends it, and is asked again if that turns out to be wrong. If it
-	// has to know before, it answers ReplyElsewhere.
+	// Unread says that the one that the call names was not looked up; none has lapsed. Of a command with one key, a
+	// slot is free in any case. One with several keys takes it for a new one, or as held if it ends it, and is asked
+	// again if that turns out to be wrong. If it has to know before, it answers ReplyElsewhere.
 	Unread bool
 
 	// What becomes of the set, when the key's effect is ChangeMembers. One that becomes empty is
@@ -61,8 +61,8 @@ const (
 	NotLeased
 )
 
-// Reset makes m the view of a set: count members in all, lapsed of them have lapsed, lowest of those are shown, and named members
-// are named by the call. The code that gathers the call fills in the slices.
+// Reset makes m the view of a set: count members in all, lapsed of them have lapsed, lowest of those are shown, and
+// named members are named by the call. The code that gathers the call fills in the slices.
 func (m *Members) Reset(count, lapsed int64, lowest, named int) {
 	m.Count, m.Lapsed = count, lapsed
 	m.Lowest, m.Named, m.Remove = m.lowest[:lowest], m.named[:named], m.remove[:named]

@@ -5,12 +5,13 @@ import (
 	"redis-throttle/limiter/stack"
 )
 
-// CL.MLIMIT numkeys key [key ...] group [NEXT group] ... [ANY] [COST n] [UPTO | STRICT | FORCE | MAXWAIT duration] [BAN duration [AFTER count/period]] [ID id] [COMPACT] [EACH]
+// CL.MLIMIT numkeys key [key ...] group [NEXT group] ... [ANY] [COST n] [UPTO | STRICT | FORCE | MAXWAIT duration] [BAN
+// duration [AFTER count/period]] [ID id] [COMPACT] [EACH]
 //
 // A group is one or more limits, or SLOTS n TTL duration.
 //
-// Charges the limits of up to eight keys, and takes a slot for id, atomically: all of them or none. With ANY it charges the first key
-// that has room.
+// Charges the limits of up to eight keys, and takes a slot for id, atomically: all of them or none. With ANY it charges
+// the first key that has room.
 var MLimit = register(&Command{
 	Name:        "CL.MLIMIT",
 	Summary:     "Charges the limits of several keys, and takes slots, atomically: all of them or none, or only the first key that has room.",

@@ -7,8 +7,8 @@ import (
 
 // What the words of a call ask for. Callers repeat their words, so most are remembered. The parser reads the others.
 
-// read reads what follows the key of a call: limits into c.stack, the rest into r, which holds for this call. When ok is
-// false the call has failed.
+// read reads what follows the key of a call: limits into c.stack, the rest into r, which holds for this call. When ok
+// is false the call has failed.
 func (c *Call) read() (r *words.Request, ok bool) {
 	r = &c.request
 	s := &c.cmd.syntax

@@ -79,7 +79,8 @@ func whatComesOf(c *Call) string {
 	return text
 }
 
-// What is remembered of a call answers for no other: callers take turns, and each is answered as if it were the only one.
+// What is remembered of a call answers for no other: callers take turns, and each is answered as if it were the only
+// one.
 func TestCallersThatTakeTurnsAreReadApart(t *testing.T) {
 	groups := lookAlikes()
 	rapid.Check(t, func(t *rapid.T) {
@@ -94,7 +95,8 @@ func TestCallersThatTakeTurnsAreReadApart(t *testing.T) {
 	})
 }
 
-// Calls that differ in their id or keys alone are remembered as one. Too many words or limits are not remembered, nor is a mistake.
+// Calls that differ in their id or keys alone are remembered as one. Too many words or limits are not remembered, nor
+// is a mistake.
 func TestACallIsRememberedIfThereIsRoomForIt(t *testing.T) {
 	group := func(n int, limit string) string { return strings.TrimSpace(strings.Repeat(limit+" ", n)) }
 	full := group(7, "RATE 5/s BURST 5 TAKE 1 SPARE 0 SHADOW") // 63 words

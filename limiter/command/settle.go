@@ -9,8 +9,8 @@ import (
 //
 // A group is one or more limits with TAKE units USED units, or SLOTS.
 //
-// Ends the leases of id and charges or gives back what was used more or less than was taken, atomically. If id does not hold all of the
-// leases (any longer), nothing changes.
+// Ends the leases of id and charges or gives back what was used more or less than was taken, atomically. If id does not
+// hold all of the leases (any longer), nothing changes.
 var Settle = register(&Command{
 	Name:        "CL.SETTLE",
 	Summary:     "Ends the leases of an admission, and charges or returns the difference between what it took and what it used.",
@@ -62,7 +62,8 @@ func (c *Call) holdsAll() bool {
 	return true
 }
 
-// describeSettled settles the limits, if that is still to be done, and answers with the one that has the fewest units left.
+// describeSettled settles the limits, if that is still to be done, and answers with the one that has the fewest units
+// left.
 func (c *Call) describeSettled(held bool) {
 	m := c.Many
 	result, key := stack.Result{Rule: -1, RetryAfterNs: stack.Never}, -1

@@ -58,8 +58,8 @@ func (c *Call) throttleBy(rate *past.Limit, quantity int64) {
 	c.answerThrottle(d.Allowed, rate.Rate.Capacity(), d.Remaining, d.RetryAfter, d.ResetAfter)
 }
 
-// throttleUnusual decides a call whose key holds no plain TAT. With a ban that is over it may be one that holds the TAT behind it, which
-// is returned, and ok is true.
+// throttleUnusual decides a call whose key holds no plain TAT. With a ban that is over it may be one that holds the TAT
+// behind it, which is returned, and ok is true.
 //
 //go:noinline
 func (c *Call) throttleUnusual(rate *past.Limit, quantity int64) (tat uint64, ok bool) {

@@ -39,8 +39,8 @@ const (
 	standardRows = 10
 )
 
-// TopKeys counts the keys that are limited, and apart from them those that a shadow would have limited. The zero value and nil count
-// none, until Resize.
+// TopKeys counts the keys that are limited, and apart from them those that a shadow would have limited. The zero value
+// and nil count none, until Resize.
 type TopKeys struct {
 	limited, shadowed top.Table
 	rows              []top.Key // of the reply to the call in hand

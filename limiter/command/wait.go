@@ -5,11 +5,12 @@ import (
 	"redis-throttle/limiter/stack"
 )
 
-// CL.WAIT key limit [limit ...] [COST n] TIMEOUT duration [GROUP group [WEIGHT weight]] [PRIORITY priority] [COMPACT] [EACH]
+// CL.WAIT key limit [limit ...] [COST n] TIMEOUT duration [GROUP group [WEIGHT weight]] [PRIORITY priority] [COMPACT]
+// [EACH]
 //
 // With rates it reserves a slot like CL.LIMIT with MAXWAIT, and is answered when the slot comes. With
-// any other limit it waits in line, as CL.LEASE does, and reserves nothing. A TIMEOUT of 0 waits as long as it takes. In MULTI and
-// in scripts, where a client cannot be blocked, it answers at once.
+// any other limit it waits in line, as CL.LEASE does, and reserves nothing. A TIMEOUT of 0 waits as long as it takes.
+// In MULTI and in scripts, where a client cannot be blocked, it answers at once.
 var Wait = register(&Command{
 	Name:       "CL.WAIT",
 	Summary:    "Waits until the units of all limits are available, then charges them.",

@@ -11,8 +11,8 @@ import (
 	"redis-throttle/internal/chance"
 )
 
-// A key never expires before its limits are full. In use it stays up to a quarter longer, so fewer calls move its expiry. The figures are in
-// docs/internals/speed.md.
+// A key never expires before its limits are full. In use it stays up to a quarter longer, so fewer calls move its
+// expiry. The figures are in docs/internals/speed.md.
 func TestTheExpiryOfAKeyInUseIsSeldomMoved(t *testing.T) {
 	r := chance.New(t)
 	for _, tt := range []struct {

@@ -1,5 +1,5 @@
-// Package embedded runs the commands of the module without a server, on keys in memory or in a Store. It decides with the same code
-// and applies the same effects as the module does: answers, values and expiry are those of a server.
+// Package embedded runs the commands of the module without a server, on keys in memory or in a Store. It decides with
+// the same code and applies the same effects as the module does: answers, values and expiry are those of a server.
 //
 // It has no socket, no goroutine and no clock: each call says what time it is.
 package embedded
@@ -13,13 +13,13 @@ import (
 	"redis-throttle/limiter/line"
 )
 
-// Host is a server's keys, in any number of databases. The zero value has none, keeps them in memory and is ready for use. A Host is
-// not safe for concurrent use.
+// Host is a server's keys, in any number of databases. The zero value has none, keeps them in memory and is ready for
+// use. A Host is not safe for concurrent use.
 type Host struct {
 	// Store keeps the keys; nil for memory of the Host's own. Set it before the first call.
 	Store Store
-	// MaxWaiting is how many callers may wait at the same time, as throttle.max-waiting; 0 for any number. Beyond it, a call that would wait is
-	// answered at once, as without MayBlock.
+	// MaxWaiting is how many callers may wait at the same time, as throttle.max-waiting; 0 for any number. Beyond it, a
+	// call that would wait is answered at once, as without MayBlock.
 	MaxWaiting int
 
 	aliases []*command.Command // that are offered
@@ -32,8 +32,8 @@ type Host struct {
 
 // Store keeps the keys of a Host somewhere else, among keys of others.
 type Store interface {
-	// Get returns a key; one that does not exist if there is none. The Host may change the Key, and says so by Put. Its slices
-	// are only read.
+	// Get returns a key; one that does not exist if there is none. The Host may change the Key, and says so by Put. Its
+	// slices are only read.
 	Get(db int, name string) *Key
 	// Put keeps a key that a call has changed, or deletes it if it does not exist.
 	Put(db int, name string, key *Key)
@@ -63,8 +63,8 @@ type Row struct {
 	Integers []int64
 }
 
-// ResizeTop makes CL.TOP count keys keys, at most top.MaxEntries, and forgets what was counted. Without it, or with 0, CL.TOP
-// is off.
+// ResizeTop makes CL.TOP count keys keys, at most top.MaxEntries, and forgets what was counted. Without it, or with 0,
+// CL.TOP is off.
 func (h *Host) ResizeTop(keys int) { h.runner.top.Resize(keys) }
 
 // Offer adds other names of commands to those that Do runs. Without it there are none.

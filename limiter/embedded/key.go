@@ -8,8 +8,9 @@ import (
 	"redis-throttle/limiter/command"
 )
 
-// Key is what a server holds at one key: nothing, a string, the leases of a sorted set or anything else, and when it expires. The
-// zero value is a key that does not exist. What the slices hold is never written to, so a copy of a Key is a key of its own.
+// Key is what a server holds at one key: nothing, a string, the leases of a sorted set or anything else, and when it
+// expires. The zero value is a key that does not exist. What the slices hold is never written to, so a copy of a Key is
+// a key of its own.
 type Key struct {
 	Value      []byte  // of a string; nil if the key holds none
 	Leases     []Lease // of a sorted set, by score, then by id; nil if the key holds none

@@ -28,8 +28,8 @@ func (m *memory) put(n name, key *Key, nowNs int64) {
 	}
 }
 
-// sweep deletes the keys whose time is over. It runs each time that the number of keys has doubled, so its cost is spread
-// over the calls that added them.
+// sweep deletes the keys whose time is over. It runs each time that the number of keys has doubled, so its cost is
+// spread over the calls that added them.
 func (m *memory) sweep(nowNs int64) {
 	for n, key := range m.keys {
 		if key.Expire(nowNs); !key.Exists() {
@@ -39,5 +39,6 @@ func (m *memory) sweep(nowNs int64) {
 	m.sweepAt = max(2*len(m.keys), 1024)
 }
 
-// Len is the number of keys in the Host's own memory, those whose time is over but that nobody has looked at since included.
+// Len is the number of keys in the Host's own memory, those whose time is over but that nobody has looked at since
+// included.
 func (h *Host) Len() int { return len(h.memory.keys) }

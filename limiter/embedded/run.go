@@ -23,7 +23,8 @@ type turn struct {
 	lines    [command.MaxKeys]lineView // of the keys, in their order
 }
 
-// lineView is what a call sees of the line of a key: who is ahead, and what the latest caller told it, if somebody is ahead or waited.
+// lineView is what a call sees of the line of a key: who is ahead, and what the latest caller told it, if somebody is
+// ahead or waited.
 type lineView struct {
 	line.View    // its ID is 0 without a line
 	ahead, slots int64
@@ -38,8 +39,8 @@ func (t *turn) show(i int, to *command.Key) {
 	to.ToldSlots = to.LineSlots
 }
 
-// Runner runs commands on keys that its caller keeps. The zero value is ready for use. A Runner is not safe for concurrent
-// use.
+// Runner runs commands on keys that its caller keeps. The zero value is ready for use. A Runner is not safe for
+// concurrent use.
 type Runner struct {
 	call    command.Call
 	past    command.Past
@@ -51,8 +52,8 @@ type Runner struct {
 	ids     [][]byte // of the leases that the call names
 }
 
-// Run decides a call and applies its effects to its keys, in the order in which it names them. What it returns says what
-// came of it, and is valid until the next call.
+// Run decides a call and applies its effects to its keys, in the order in which it names them. What it returns says
+// what came of it, and is valid until the next call.
 func (r *Runner) Run(cmd *command.Command, call *Call, keys ...*Key) *command.Call {
 	c := r.Decide(cmd, call, keys...)
 	r.Apply(keys...)
@@ -93,8 +94,8 @@ func (r *Runner) show(cmd *command.Command, call *Call, keys ...*Key) *command.C
 	return c
 }
 
-// showKeys gives the call in hand its view of its keys. A command on sorted sets names members, and says how many there may be, at
-// namesAt and slotsAt.
+// showKeys gives the call in hand its view of its keys. A command on sorted sets names members, and says how many there
+// may be, at namesAt and slotsAt.
 func (r *Runner) showKeys(cmd *command.Command, call *Call, keys []*Key, namesAt, slotsAt int) {
 	c := &r.call
 	for i, key := range keys {

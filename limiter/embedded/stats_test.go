@@ -50,7 +50,8 @@ CL.RELEASE jobs ID a`, "\n") {
 	}
 }
 
-// Callers in turn count when they are answered, however often they were decided before. One that is gone was neither allowed nor limited.
+// Callers in turn count when they are answered, however often they were decided before. One that is gone was neither
+// allowed nor limited.
 func TestStatsOfCallersInTurn(t *testing.T) {
 	h := newHost()
 	h.do("CL.LIMIT k WINDOW 1/1m")

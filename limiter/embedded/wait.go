@@ -19,14 +19,15 @@ type Answer struct {
 	Reply  Reply
 }
 
-// waiting is what a Host keeps of its callers that wait. Package line knows who is next, and asks for one step after the other.
+// waiting is what a Host keeps of its callers that wait. Package line knows who is next, and asks for one step after
+// the other.
 type waiting struct {
 	lines   line.Lines
 	callers map[Waiter]*caller
 	timers  map[uintptr]*timer
 	last    uintptr // handle that was given out
-	// wallNs is the clock as it was told last, and monoNs the time that has passed since somebody waits. A clock that is set back
-	// sets only the first one back.
+	// wallNs is the clock as it was told last, and monoNs the time that has passed since somebody waits. A clock that
+	// is set back sets only the first one back.
 	wallNs, monoNs int64
 }
 
@@ -123,8 +124,8 @@ func (w *waiting) earliest() (first *timer) {
 	return first
 }
 
-// Next returns when Wake has something to do next, in ns since the Unix epoch, if nothing happens before. ok is false if nobody waits
-// for an instant.
+// Next returns when Wake has something to do next, in ns since the Unix epoch, if nothing happens before. ok is false
+// if nobody waits for an instant.
 func (h *Host) Next() (ns int64, ok bool) {
 	first := h.waiting.earliest()
 	if first == nil || first.wakeNs == math.MaxInt64 {
@@ -133,8 +134,8 @@ func (h *Host) Next() (ns int64, ok bool) {
 	return later(h.wallNs, max(first.wakeNs, h.monoNs)-h.monoNs), true
 }
 
-// Wake answers the callers whose time has come by nowNs, in the order in which a server answers them. Call it after every Do, Delete
-// and Unblock that may let somebody in, and at the instants that Next tells.
+// Wake answers the callers whose time has come by nowNs, in the order in which a server answers them. Call it after
+// every Do, Delete and Unblock that may let somebody in, and at the instants that Next tells.
 func (h *Host) Wake(nowNs int64) (answers []Answer) {
 	now := h.pass(nowNs)
 	for t := h.due(); t != nil; t = h.due() {
@@ -262,7 +263,8 @@ func (h *Host) Disconnect(nowNs int64, id Waiter) {
 	delete(h.callers, id)
 }
 
-// countEnd counts a caller of CL.WAIT that leaves its line, with or without its units. Those of leases are counted by what they are told.
+// countEnd counts a caller of CL.WAIT that leaves its line, with or without its units. Those of leases are counted by
+// what they are told.
 func (h *Host) countEnd(id Waiter, hasUnits bool) {
 	switch {
 	case h.callers[id].cmd.OnSortedSet:

@@ -19,8 +19,8 @@ func (h *host) blocked(t *testing.T, line string) embedded.Waiter {
 	return r.Waiter
 }
 
-// passes lets time pass from one instant at which something is due to the next, as a server with timers does, and returns the
-// answers in their order.
+// passes lets time pass from one instant at which something is due to the next, as a server with timers does, and
+// returns the answers in their order.
 func (h *host) passes(d time.Duration) (answers []string) {
 	for until := h.now.Add(d); ; {
 		for _, a := range h.Wake(h.now.UnixNano()) {

@@ -1,5 +1,5 @@
-// Every answer compared with a model that is written from the documentation alone. It finds windows of the calendar with the
-// standard library.
+// Every answer compared with a model that is written from the documentation alone. It finds windows of the calendar
+// with the standard library.
 package fixed_test
 
 import (

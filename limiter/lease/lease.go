@@ -53,11 +53,11 @@ type Leases struct {
 	NextMs int64
 	// OwnMs is the instant at which the caller's own lapses or lapsed; 0 when it has none.
 	OwnMs int64
-	// NextOtherMs and LastOtherMs are the instants at which the first of the others lapses, and the last; 0 when there is none. They
-	// are for Until alone.
+	// NextOtherMs and LastOtherMs are the instants at which the first of the others lapses, and the last; 0 when there
+	// is none. They are for Until alone.
 	NextOtherMs, LastOtherMs int64
-	// Ahead is the number of callers that wait for a slot and get one before the caller. None of them is overtaken. Behind is the
-	// number of those that get one after it.
+	// Ahead is the number of callers that wait for a slot and get one before the caller. None of them is overtaken.
+	// Behind is the number of those that get one after it.
 	Ahead, Behind int64
 }
 
@@ -118,8 +118,8 @@ func (l Leases) Renew(ttlNs int64) Result {
 // UntilNextNs is the time until the first lease lapses; 0 when there is none.
 func (l Leases) UntilNextNs() int64 { return max(l.NextMs*nsPerMs-l.NowNs, 0) }
 
-// Until tells, after a call with result r, the time until the next lease lapses and until all have lapsed, if nobody renews or releases
-// any; 0 when there is none.
+// Until tells, after a call with result r, the time until the next lease lapses and until all have lapsed, if nobody
+// renews or releases any; 0 when there is none.
 func (l Leases) Until(r Result) (nextNs, allNs int64) {
 	ownMs := r.LapsesAtMs
 	if r.Limited && l.Holds() {

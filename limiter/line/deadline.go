@@ -1,14 +1,16 @@
 package line
 
-// deadline is an entry's place in the heap of its line, in which the one whose time is over first is the root. The heap is a skew heap
-// that runs through the entries, so it takes no memory of its own, and an entry that leaves is found at once.
+// deadline is an entry's place in the heap of its line, in which the one whose time is over first is the root. The heap
+// is a skew heap that runs through the entries, so it takes no memory of its own, and an entry that leaves is found at
+// once.
 type deadline struct {
 	deadlineNs int64 // on the monotonic clock; 0 outside of the heap
 	parent     *entry
 	children   [2]*entry
 }
 
-// meld makes one heap of two. It goes down the second children, and makes them the first ones on its way, which keeps that way short.
+// meld makes one heap of two. It goes down the second children, and makes them the first ones on its way, which keeps
+// that way short.
 func meld(a, b *entry) (root *entry) {
 	at, parent := &root, (*entry)(nil)
 	for b != nil {

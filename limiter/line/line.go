@@ -1,10 +1,11 @@
-// Package line keeps the callers that wait for a key. There are two kinds. One has reserved a slot of rates, and only its answer
-// waits; these are answered in order of arrival. The other is in turn: its call is decided anew when it is first and something may have
-// changed; these stand in order of priority, by group (order.go). Lines says which line to look at (turn.go) and what to do next for it
-// (Next); the host does it: it blocks callers, sets one timer for all lines, decides, writes and answers.
+// Package line keeps the callers that wait for a key. There are two kinds. One has reserved a slot of rates, and only
+// its answer waits; these are answered in order of arrival. The other is in turn: its call is decided anew when it is
+// first and something may have changed; these stand in order of priority, by group (order.go). Lines says which line to
+// look at (turn.go) and what to do next for it (Next); the host does it: it blocks callers, sets one timer for all
+// lines, decides, writes and answers.
 //
-// The package has no clock, no I/O and no knowledge of the server. The host knows lines and callers by handles, which are never
-// used twice. It may call other code between two calls, which may call anything here.
+// The package has no clock, no I/O and no knowledge of the server. The host knows lines and callers by handles, which
+// are never used twice. It may call other code between two calls, which may call anything here.
 package line
 
 import (
@@ -19,14 +20,14 @@ func (id ID) place() int { return int(uint32(id)) }
 
 const nextGeneration ID = 1 << 32
 
-// Clock is one instant on both clocks. Slots and looks go by the wall clock, like the limits. How long a caller waits goes by
-// the monotonic one.
+// Clock is one instant on both clocks. Slots and looks go by the wall clock, like the limits. How long a caller waits
+// goes by the monotonic one.
 type Clock struct{ WallNs, MonoNs int64 }
 
 // Lines are the lines of all keys. The zero value has none.
 //
-// Lines keeps memory for as many callers, groups and lines as there ever were at the same time, and uses it again. Names of keys are
-// the host's memory; those of groups are copied.
+// Lines keeps memory for as many callers, groups and lines as there ever were at the same time, and uses it again.
+// Names of keys are the host's memory; those of groups are copied.
 type Lines struct {
 	// LookEachNs is how often the first in turn is decided at least, 0 for only when something may have changed.
 	LookEachNs int64
@@ -124,7 +125,8 @@ func (q *Lines) Look(db int, name []byte) (v View, waiting, slots int64) {
 	return v, 0, 0
 }
 
-// Tell notes how many slots a call that passes the line told. It returns the host of the line if it is to be woken, or 0.
+// Tell notes how many slots a call that passes the line told. It returns the host of the line if it is to be woken, or
+// 0.
 func (q *Lines) Tell(id ID, slots int64) (wake uintptr) {
 	l := q.line(id)
 	if l == nil || l.slots == slots {
@@ -143,8 +145,9 @@ type Turn struct {
 	Changed   bool  // the decision has changed the key, which other code may have seen and changed again
 }
 
-// EnterTurn puts a caller at its place among those in turn for a key. name has to stay valid until the line is closed; for a new line, whose
-// LineHost is 0 in the step, Own may replace it. The step says to sleep: for less than 0 if the timer is right as it is.
+// EnterTurn puts a caller at its place among those in turn for a key. name has to stay valid until the line is closed;
+// for a new line, whose LineHost is 0 in the step, Own may replace it. The step says to sleep: for less than 0 if the
+// timer is right as it is.
 func (q *Lines) EnterTurn(db int, name []byte, caller, host uintptr, t Turn, now Clock) Step {
 	l := q.open(db, name)
 	l.changed = l.inTurn > 0 && l.changed || t.Changed
@@ -216,8 +219,8 @@ func (q *Lines) Dismiss(id ID) {
 	}
 }
 
-// Leave notes that a caller has gone without an answer. ok is false if it did not wait. A reserved slot stays taken until it is given
-// back. wake is the host of the line if that is to be woken, or 0.
+// Leave notes that a caller has gone without an answer. ok is false if it did not wait. A reserved slot stays taken
+// until it is given back. wake is the host of the line if that is to be woken, or 0.
 func (q *Lines) Leave(caller uintptr) (host, wake uintptr, ok bool) {
 	e := q.byCaller[caller]
 	if e == nil {
@@ -254,7 +257,8 @@ func (q *Lines) leaveTurn(e *entry) {
 	q.free(e)
 }
 
-// Changed notes that something may let in the first in turn for a key. It returns the host of the line if that is to be woken, or 0.
+// Changed notes that something may let in the first in turn for a key. It returns the host of the line if that is to be
+// woken, or 0.
 func (q *Lines) Changed(db int, name []byte) (wake uintptr) {
 	if l := q.find(db, name); l != nil {
 		return q.change(l)
@@ -274,8 +278,8 @@ func (q *Lines) each(visit func(l *line)) {
 // AllDBs stands for every database.
 const AllDBs = -1
 
-// AllChanged notes that something may let in the first in turn of every line of a database, or of AllDBs, and calls wake with the host of each to be
-// woken.
+// AllChanged notes that something may let in the first in turn of every line of a database, or of AllDBs, and calls
+// wake with the host of each to be woken.
 func (q *Lines) AllChanged(db int, wake func(host uintptr)) {
 	q.each(func(l *line) {
 		if db != AllDBs && db != l.key.db {
@@ -287,8 +291,8 @@ func (q *Lines) AllChanged(db int, wake func(host uintptr)) {
 	})
 }
 
-// Stepped notes that the wall clock was set, and calls wake with the host of every line. After a step back callers wait for their slots no longer
-// than they were promised.
+// Stepped notes that the wall clock was set, and calls wake with the host of every line. After a step back callers wait
+// for their slots no longer than they were promised.
 func (q *Lines) Stepped(now Clock, wake func(host uintptr)) {
 	q.each(func(l *line) {
 		l.step(now)
@@ -438,8 +442,8 @@ func (l *line) isOver(now Clock) bool {
 	return l.deadlines != nil && l.deadlines.deadlineNs <= now.MonoNs
 }
 
-// mayMove returns the first in turn if it is to be decided now. That is also so before somebody's time is over: a slot may have become free
-// since the line was looked at.
+// mayMove returns the first in turn if it is to be decided now. That is also so before somebody's time is over: a slot
+// may have become free since the line was looked at.
 func (l *line) mayMove(now Clock, eachNs int64) *entry {
 	e := l.first()
 	switch {

@@ -80,7 +80,8 @@ func (db *database) wait(key string, caller uintptr, limits []stack.Limit, cost,
 	return result
 }
 
-// enter puts a caller that has reserved into a line, as the host does: the line is known by the number of its first caller.
+// enter puts a caller that has reserved into a line, as the host does: the line is known by the number of its first
+// caller.
 func enter(q *Lines, db int, name []byte, caller uintptr, s *stack.Stack, cost int64, before []gcra.State, nowNs, waitNs int64) *line {
 	id := q.Reserve(db, name, Reservation{s, before, cost, nowNs, waitNs})
 	step := q.EnterReserved(id, caller, caller, at(nowNs))
@@ -169,7 +170,8 @@ func TestSlotsLapseWhenThoseBehindHaveOtherLimits(t *testing.T) {
 	assert.Equal(t, "1@100 3@300 4@400 5@500 7@600", slots(line))
 }
 
-// Until Own, a line has the name that it was opened with, and from then on the host's: what becomes of the first does not matter.
+// Until Own, a line has the name that it was opened with, and from then on the host's: what becomes of the first does
+// not matter.
 func TestALineHasItsNameFromTheHost(t *testing.T) {
 	var q Lines
 	for round := range 3 {
@@ -198,8 +200,8 @@ func heapBytes() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// What a client can have the package keep are as many callers and lines as there ever were at the same time. Names of keys are the
-// host's.
+// What a client can have the package keep are as many callers and lines as there ever were at the same time. Names of
+// keys are the host's.
 func TestNamesTakeNoMemory(t *testing.T) {
 	var q Lines
 	var s stack.Stack

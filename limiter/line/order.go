@@ -7,18 +7,20 @@ import (
 	"slices"
 )
 
-// The order of callers in turn: the higher priority first; within a priority groups take turns by weight; within a group the order of
-// arrival.
+// The order of callers in turn: the higher priority first; within a priority groups take turns by weight; within a
+// group the order of arrival.
 //
-// Time within a priority is rounds. A group of weight w has a turn at each of the points 1/w, 2/w, ... 1 of every round, and the turns come
-// in the order of their points; those at the same point in the order in which they were given to their groups. A group that is new, or
-// whose caller was let in, is given its first point behind the latest turn that was used. So between two callers of a group that are let
-// in, another one of w times its weight has at most w, rounded up; and so it has before the first of a new group
-// (TestBetweenTwoTurnsOfAGroupOthersHaveTheirShare). With equal weights, groups form a queue: the first moves to its end when one of its
-// callers is let in, and a new one joins there.
+// Time within a priority is rounds. A group of weight w has a turn at each of the points 1/w, 2/w, ... 1 of every
+// round, and the turns come in the order of their points; those at the same point in the order in which they were given
+// to their groups. A group that is new, or whose caller was let in, is given its first point behind the latest turn
+// that was used. So between two callers of a group that are let in, another one of w times its weight has at most w,
+// rounded up; and so it has before the first of a new group (TestBetweenTwoTurnsOfAGroupOthersHaveTheirShare). With
+// equal weights, groups form a queue: the first moves to its end when one of its callers is let in, and a new one joins
+// there.
 //
-// Nothing is remembered of a group without callers, and nothing has to be: no group has two turns at one point, so one that comes back
-// has no more of them than if it had stayed. A caller that leaves without being let in uses up no turn of its group.
+// Nothing is remembered of a group without callers, and nothing has to be: no group has two turns at one point, so one
+// that comes back has no more of them than if it had stayed. A caller that leaves without being let in uses up no turn
+// of its group.
 
 // Place is what decides where a caller stands among those in turn.
 type Place struct {
@@ -80,11 +82,12 @@ type ring struct {
 	spare  *ring // of a spare ring the next spare one
 }
 
-// heads is the first groups of the rings of a rank, as a heap: the root has the next turn. There are as many as there are different
-// weights.
+// heads is the first groups of the rings of a rank, as a heap: the root has the next turn. There are as many as there
+// are different weights.
 type heads []*group
 
-// group is callers of one rank that name the same group. What View.Ahead reads of each is in front: of many groups none is in a cache.
+// group is callers of one rank that name the same group. What View.Ahead reads of each is in front: of many groups none
+// is in a cache.
 type group struct {
 	links[group] // in its ring; of a spare group, next is the next spare one
 	callers      entries
@@ -214,7 +217,8 @@ func (q *Lines) closeRank(l *line, r *rank) {
 	r.lower, q.spareRanks = q.spareRanks, r
 }
 
-// openGroup returns the group of a place, which it makes if there is none. A new weight moves the turn of the group if it comes earlier so.
+// openGroup returns the group of a place, which it makes if there is none. A new weight moves the turn of the group if
+// it comes earlier so.
 func (q *Lines) openGroup(l *line, at Place) *group {
 	r := q.openRank(l, at.Priority)
 	g := q.findGroup(l, r, at.Group)
@@ -313,8 +317,8 @@ func (q *Lines) newRing(weight int32) *ring {
 	return in
 }
 
-// View is who is in turn for a key, for the decision about a call. It shows the line as it is when it is asked. The zero value
-// is nobody.
+// View is who is in turn for a key, for the decision about a call. It shows the line as it is when it is asked. The
+// zero value is nobody.
 type View struct {
 	ID    ID
 	lines *Lines
@@ -327,8 +331,8 @@ func (v View) line() *line {
 	return v.lines.line(v.ID)
 }
 
-// Ahead returns how many callers would be let in before a call at a place, if it stood in line now. It counts up to most, and looks at
-// no more groups than that, and one of each weight.
+// Ahead returns how many callers would be let in before a call at a place, if it stood in line now. It counts up to
+// most, and looks at no more groups than that, and one of each weight.
 func (v View) Ahead(at Place, most int64) (ahead int64) {
 	l := v.line()
 	if l == nil || most <= 0 {
@@ -423,8 +427,8 @@ func (c *coming) turnsBefore(g *group) int64 {
 	return turns
 }
 
-// isBehind reports whether a turn of another group that is at the same point comes before c. So it is if it is given before, which is when the
-// turn before it has been used.
+// isBehind reports whether a turn of another group that is at the same point comes before c. So it is if it is given
+// before, which is when the turn before it has been used.
 func (c *coming) isBehind(g *group, turn int64) bool {
 	own := c.turn
 	if both := min(own, turn) - 1; g.weight == c.weight && both > 0 { // these are at the same points, too
@@ -438,7 +442,8 @@ func (c *coming) isBehind(g *group, turn int64) bool {
 	return turn == 0 && (own > 0 || g.given < c.given)
 }
 
-// Groups returns how many groups wait, and goes through them. A group with callers of several priorities counts for each.
+// Groups returns how many groups wait, and goes through them. A group with callers of several priorities counts for
+// each.
 func (v View) Groups() (count int64, groups Groups) {
 	l := v.line()
 	if l == nil {
@@ -451,14 +456,15 @@ func (v View) Groups() (count int64, groups Groups) {
 	return count, Groups{v.lines, l.highest}
 }
 
-// Groups goes through the groups of a line: by priority, then in the order of their next turns. It is valid until the line changes, or
-// Groups is asked again.
+// Groups goes through the groups of a line: by priority, then in the order of their next turns. It is valid until the
+// line changes, or Groups is asked again.
 type Groups struct {
 	lines *Lines
 	rank  *rank // that comes when all of lines.shown have been
 }
 
-// Next returns the next group and how many of its callers wait; ok is false behind the last. at is valid as long as the group waits.
+// Next returns the next group and how many of its callers wait; ok is false behind the last. at is valid as long as the
+// group waits.
 func (g *Groups) Next() (at Place, waiting int64, ok bool) {
 	q := g.lines
 	if q == nil {

@@ -56,7 +56,8 @@ func newBench(t require.TestingT) *bench {
 	return &bench{t: t, entries: map[string]ID{}, names: map[uintptr]string{}}
 }
 
-// come has callers stand in line: "a1" is the first of group a, "a1*3" of a group of weight 3, "a1+2" has priority 2, and "1" no group.
+// come has callers stand in line: "a1" is the first of group a, "a1*3" of a group of weight 3, "a1+2" has priority 2,
+// and "1" no group.
 func (b *bench) come(callers string) {
 	for _, name := range strings.Fields(callers) {
 		caller := uintptr(len(b.names) + 1)
@@ -128,7 +129,8 @@ func TestGroupsAreShownInTheOrderOfTheirTurns(t *testing.T) {
 	assert.EqualValues(t, 5, count)
 }
 
-// groups is what CL.LEASES shows: the groups in the order of their turns, with priority and weight, and how many callers wait in each.
+// groups is what CL.LEASES shows: the groups in the order of their turns, with priority and weight, and how many
+// callers wait in each.
 func (b *bench) groups() (count int64, shown string) {
 	v, _, _ := b.lines.Look(0, []byte("key"))
 	count, groups := v.Groups()

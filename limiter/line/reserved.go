@@ -21,8 +21,8 @@ type slot struct {
 	// comesNs is the instant that was reserved, slotNs when the caller is to be answered: not
 	// before those ahead.
 	comesNs, slotNs int64
-	// promisedNs is slotNs on the monotonic clock. A step of the wall clock makes nobody wait longer than that. waitNs is how long
-	// the decision told the caller to wait: the clock may step back before the caller is in line.
+	// promisedNs is slotNs on the monotonic clock. A step of the wall clock makes nobody wait longer than that. waitNs
+	// is how long the decision told the caller to wait: the clock may step back before the caller is in line.
 	promisedNs, waitNs int64
 	left               bool
 	severed            bool // the key was changed by something else after the reservation
@@ -35,8 +35,8 @@ type slot struct {
 	seenNs        int64
 }
 
-// Reserve puts a caller at the end of those that have reserved a slot of a key. name has to stay valid as in EnterTurn. The caller is known
-// from EnterReserved on.
+// Reserve puts a caller at the end of those that have reserved a slot of a key. name has to stay valid as in EnterTurn.
+// The caller is known from EnterReserved on.
 func (q *Lines) Reserve(db int, name []byte, r Reservation) ID {
 	l := q.open(db, name)
 	e := q.newEntry(l)
@@ -72,8 +72,8 @@ func (q *Lines) EnterReserved(id ID, caller, host uintptr, now Clock) Step {
 // apartNs is by how much two clocks that were read one after the other may differ without a step.
 const apartNs = 10e6
 
-// step keeps the promises of a line's callers after the wall clock was set back. Slots that move no longer agree with the key, so nobody moves up to
-// them. An entry that the host does not know yet was reserved by the new clock.
+// step keeps the promises of a line's callers after the wall clock was set back. Slots that move no longer agree with
+// the key, so nobody moves up to them. An entry that the host does not know yet was reserved by the new clock.
 func (l *line) step(now Clock) {
 	for e := l.reserved.first; e != nil; e = e.next {
 		promisedNs := now.WallNs + e.promisedNs - now.MonoNs

@@ -30,8 +30,8 @@ func allSequences() []sequences {
 	}
 }
 
-// So many callers come at once. Then time passes and one leaves, whose slot is given back at once or with that of the next who
-// leaves; and somebody else may come. In the end everybody is answered.
+// So many callers come at once. Then time passes and one leaves, whose slot is given back at once or with that of the
+// next who leaves; and somebody else may come. In the end everybody is answered.
 func (q *sequences) run(t require.TestingT, pick chance.Draw, callers, departures int, seen *tally) {
 	const key = "key"
 	w := emptyWorld(t, pick, false, seen)
@@ -68,7 +68,8 @@ func (q *sequences) run(t require.TestingT, pick chance.Draw, callers, departure
 	w.finish()
 }
 
-// unaided is a test without Helper, which looks at the stack at each check: two fifths of the time, where there are millions of them.
+// unaided is a test without Helper, which looks at the stack at each check: two fifths of the time, where there are
+// millions of them.
 type unaided struct{ require.TestingT }
 
 // every calls run with each sequence of draws that there is.

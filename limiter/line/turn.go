@@ -5,7 +5,8 @@ import (
 	"math"
 )
 
-// queue is which lines the host is to look at: those that were woken, in that order, and the others by when their time comes.
+// queue is which lines the host is to look at: those that were woken, in that order, and the others by when their time
+// comes.
 type queue struct {
 	soon     list[line, *line]
 	sleepers sleepers
@@ -27,8 +28,8 @@ func TurnOf(decisions int) (room int) { return decisions * decideCost }
 // Begin begins a turn of the host's event loop. It has room for so much.
 func (q *Lines) Begin(room int) { q.room = room }
 
-// NextOfAll returns what to do next for any line. The host asks until it is told to sleep, which then stands for all lines. A line with more to do
-// than the turn has room for goes on behind all others that have something to do.
+// NextOfAll returns what to do next for any line. The host asks until it is told to sleep, which then stands for all
+// lines. A line with more to do than the turn has room for goes on behind all others that have something to do.
 func (q *Lines) NextOfAll(now Clock) Step {
 	for q.room > 0 {
 		l := q.inHand

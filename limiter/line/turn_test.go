@@ -28,8 +28,8 @@ func crowd(q *Lines, now Clock, callers ...int) {
 	q.AllChanged(AllDBs, func(uintptr) {})
 }
 
-// decided lets callers in during a turn with room for decisions. It returns the hosts of their lines in order, and for how long the host then
-// sleeps.
+// decided lets callers in during a turn with room for decisions. It returns the hosts of their lines in order, and for
+// how long the host then sleeps.
 func decided(t *testing.T, q *Lines, now Clock, decisions int) (hosts []uintptr, sleepNs int64) {
 	t.Helper()
 	q.Begin(TurnOf(decisions))
@@ -47,7 +47,8 @@ func decided(t *testing.T, q *Lines, now Clock, decisions int) (hosts []uintptr,
 	}
 }
 
-// However many lines there are, a turn decides no more callers than it has room for. A line with more of them goes on behind the others.
+// However many lines there are, a turn decides no more callers than it has room for. A line with more of them goes on
+// behind the others.
 func TestATurnIsBoundedOverAllLines(t *testing.T) {
 	var q Lines
 	now := Clock{WallNs: start, MonoNs: 1}
@@ -103,7 +104,8 @@ func TestAPanicStopsOneLine(t *testing.T) {
 	assert.Equal(t, []uintptr{2}, hosts)
 }
 
-// Whatever wakes, delays and closes lines: the queue has each line that has something to do once, and those that sleep by their time.
+// Whatever wakes, delays and closes lines: the queue has each line that has something to do once, and those that sleep
+// by their time.
 func TestTheQueueHoldsEveryLineOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pick := chance.FromRapid(t)

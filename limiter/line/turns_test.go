@@ -44,7 +44,8 @@ type naiveTurn struct {
 
 type turnTally struct {
 	steps, came, letIn, timedOut, left, sentAway, answered, heldUp, nested, stepped int
-	// Callers that came before others in line, were let in before others that were there, and lost the first place to one that came.
+	// Callers that came before others in line, were let in before others that were there, and lost the first place to
+	// one that came.
 	passed, overtook, displaced int
 }
 
@@ -110,7 +111,8 @@ func (w *turns) come(timeoutNs int64) {
 	}
 }
 
-// isBefore reports whether a call is let in at once: before those that come after it, but not before all that would be let in before it.
+// isBefore reports whether a call is let in at once: before those that come after it, but not before all that would be
+// let in before it.
 func (w *turns) isBefore(x naiveTurn) bool {
 	view, waiting, _ := w.lines.Look(0, []byte("key"))
 	require.EqualValues(w.t, len(w.inTurn.all), waiting)
@@ -461,8 +463,8 @@ func TestBothKindsOfCallersEqualANaiveListShrunk(t *testing.T) {
 	})
 }
 
-// Every short history: callers come with and without a deadline, a slot becomes free at once or later, somebody leaves, time passes. In
-// shorter ones, others reserve a slot in the same line.
+// Every short history: callers come with and without a deadline, a slot becomes free at once or later, somebody leaves,
+// time passes. In shorter ones, others reserve a slot in the same line.
 func TestEverySequenceOfTurnsEqualsTheNaiveOne(t *testing.T) {
 	everySequenceOfTurns(t, size.OfProof(4, 6, 8), 5)
 }

@@ -254,7 +254,8 @@ func TestTheFirstIsLookedAtAgainAfterSoLong(t *testing.T) {
 	h.sleeps(1000 - 4 - 500)
 }
 
-// A step of the wall clock back makes nobody wait longer than promised, also after those behind one that left have moved up.
+// A step of the wall clock back makes nobody wait longer than promised, also after those behind one that left have
+// moved up.
 func TestPromisesOutlastStepsOfTheClock(t *testing.T) {
 	wake := func(uintptr) {}
 	h := newHost(t)

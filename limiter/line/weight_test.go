@@ -15,7 +15,8 @@ import (
 	"redis-throttle/internal/size"
 )
 
-// shares is a line whose groups keep their weights, and what was let in since each group began to wait for its next turn.
+// shares is a line whose groups keep their weights, and what was let in since each group began to wait for its next
+// turn.
 type shares struct {
 	*bench
 	weights []int64
@@ -94,8 +95,9 @@ func (s *shares) step(pick chance.Draw) {
 	}
 }
 
-// From when a group is in line, and from each of its turns on, any other group has at most its share before the group has its next turn. The share
-// of w times its weight is w turns, rounded up, also for a group that leaves and comes back.
+// From when a group is in line, and from each of its turns on, any other group has at most its share before the group
+// has its next turn. The share of w times its weight is w turns, rounded up, also for a group that leaves and comes
+// back.
 func TestBetweenTwoTurnsOfAGroupOthersHaveTheirShare(t *testing.T) {
 	pick := chance.FromSeed(t)
 	most := int64(0)
@@ -139,8 +141,8 @@ func TestEveryShortHistoryKeepsTheShares(t *testing.T) {
 	t.Logf("%d histories", n)
 }
 
-// After every short history of two groups whose weights change, the first in line is that of a naive line of exact fractions, and so are the
-// callers ahead of any call that comes.
+// After every short history of two groups whose weights change, the first in line is that of a naive line of exact
+// fractions, and so are the callers ahead of any call that comes.
 func TestEveryShortHistoryOfWeightsThatChangeEqualsTheNaiveOne(t *testing.T) {
 	length := size.OfProof[int64](4, 5, 7)
 	groups := []string{"a", "b", "c"}
@@ -182,8 +184,8 @@ func TestEveryShortHistoryOfWeightsThatChangeEqualsTheNaiveOne(t *testing.T) {
 	t.Logf("%d histories", n)
 }
 
-// At one point, a turn that was given comes before one that is still to be given, and so do those behind it. Where weights differ, or change, the turns
-// before tell which one was given first.
+// At one point, a turn that was given comes before one that is still to be given, and so do those behind it. Where
+// weights differ, or change, the turns before tell which one was given first.
 func TestTurnsAtOnePoint(t *testing.T) {
 	for rule, tt := range map[string]struct {
 		come, first, then string
@@ -217,7 +219,8 @@ func TestTurnsAtOnePoint(t *testing.T) {
 	}
 }
 
-// Groups that always have a caller in line have exactly their weight of the turns of each round, in the same order in every one.
+// Groups that always have a caller in line have exactly their weight of the turns of each round, in the same order in
+// every one.
 func TestARoundHasEachGroupsWeight(t *testing.T) {
 	for _, weights := range [][]int64{{1, 1}, {3, 1}, {2, 3, 7}, {5, 5, 1, 2}, {MaxWeight, 1, 999}, {1, 10, 1, 1, 1}} {
 		s := newShares(t, weights...)

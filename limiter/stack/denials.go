@@ -7,14 +7,17 @@ import (
 	"redis-throttle/limiter/fixed"
 )
 
-// How many calls on a key were denied, for bans that begin after some. Such a count is a FIXED ... FIRST that no call asks for units. The
-// stack handles it as a limit that a call does not name: the decision does not see it, and it is copied and forgotten like those.
+// How many calls on a key were denied, for bans that begin after some. Such a count is a FIXED ... FIRST that no call
+// asks for units. The stack handles it as a limit that a call does not name: the decision does not see it, and it is
+// copied and forgotten like those.
 
-// Denials is how many calls have to be denied in a window that begins with the first of them. Counts with other periods are others.
+// Denials is how many calls have to be denied in a window that begins with the first of them. Counts with other periods
+// are others.
 type Denials struct{ Count, PeriodNs int64 }
 
-// CountDenial counts a call that was denied. If it is the last of d, the count starts anew: it is gone. changed reports whether the state
-// has to be stored. It is so unless the call is the last, and the first. The stack has at most MaxLimits - 1 limits.
+// CountDenial counts a call that was denied. If it is the last of d, the count starts anew: it is gone. changed reports
+// whether the state has to be stored. It is so unless the call is the last, and the first. The stack has at most
+// MaxLimits - 1 limits.
 func (s *Stack) CountDenial(d Denials, nowNs int64) (last, changed bool) {
 	var counted fixed.First
 	counted.Limit, _ = fixed.New(d.Count, d.PeriodNs, time.Nanosecond)

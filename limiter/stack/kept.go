@@ -78,8 +78,8 @@ func (s *Stack) adoptTAT(index int) {
 	s.kept = slices.Delete(s.kept, index, index+1)
 }
 
-// endIsUnknown reports whether this is a window of the calendar. The value holds only a hash of its period, so only a call that
-// names the limit can tell what the window's number means.
+// endIsUnknown reports whether this is a window of the calendar. The value holds only a hash of its period, so only a
+// call that names the limit can tell what the window's number means.
 func (k kept) endIsUnknown() bool { return k.id > math.MaxInt64 && len(k.state) > 0 }
 
 func (k *kept) isFull(nowNs int64) bool { return !k.endIsUnknown() && k.fullAt <= uint64(nowNs) }
@@ -156,8 +156,8 @@ func (s *Stack) countsOn(index int) bool {
 	return slices.ContainsFunc(s.kept[index+1:], func(k kept) bool { return k.isLike(&s.kept[index]) })
 }
 
-// forgetOne drops the limit that is full soonest; of several, the one that was not named for longest. There is more than what the call
-// named.
+// forgetOne drops the limit that is full soonest; of several, the one that was not named for longest. There is more
+// than what the call named.
 func (s *Stack) forgetOne() {
 	soonest := len(s.kept) - 1
 	for i := soonest - 1; i >= 0; i-- {
@@ -171,8 +171,9 @@ func (s *Stack) forgetOne() {
 // stores reports whether the value is to hold a limit that the call names.
 func (s *Stack) stores(l *layer) bool { return (!s.addsNone || l.stored) && l.kind < stateless }
 
-// addCharged adds to the value those limits of the call that were charged, and no others. In front of one it also adds those that
-// a later call would take its state for: limits of its kind and id, and all rates, because the state of a lone rate has no period.
+// addCharged adds to the value those limits of the call that were charged, and no others. In front of one it also adds
+// those that a later call would take its state for: limits of its kind and id, and all rates, because the state of a
+// lone rate has no period.
 func (s *Stack) addCharged() {
 	s.addsNone = true
 	for i, l := range s.in {
@@ -216,9 +217,10 @@ func (s *Stack) loneRate() *layer {
 	return nil
 }
 
-// loneRateOfStored is loneRate where some limits of the call are not stored. Beside a rate that is left alone it adds one of the call that stands in
-// front of it and is not stored: a later call would take the number for its state. That may be a rate of 0, whose count is raised later. A refund
-// and a settlement add no such rate: they make no value longer.
+// loneRateOfStored is loneRate where some limits of the call are not stored. Beside a rate that is left alone it adds
+// one of the call that stands in front of it and is not stored: a later call would take the number for its state. That
+// may be a rate of 0, whose count is raised later. A refund and a settlement add no such rate: they make no value
+// longer.
 //
 //go:noinline
 func (s *Stack) loneRateOfStored() (rate *layer) {

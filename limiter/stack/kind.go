@@ -72,7 +72,8 @@ type Limit struct {
 	fixed  fixed.Limit // of First, too
 }
 
-// NewRate returns the limit of count units per n x unit, with bursts up to capacity. Of 0 units, the capacity is not looked at.
+// NewRate returns the limit of count units per n x unit, with bursts up to capacity. Of 0 units, the capacity is not
+// looked at.
 func NewRate(count, n int64, unit time.Duration, capacity int64) (Limit, error) {
 	periodNs, err := period(count, n, unit)
 	switch {

@@ -188,7 +188,8 @@ func (d *decision) TakeTo(result *Result, r *Request, nowNs int64) {
 	d.describe(result, nowNs)
 }
 
-// punish stores what was corrected, and charges a STRICT request that is denied. It returns the limit with the longest wait afterwards.
+// punish stores what was corrected, and charges a STRICT request that is denied. It returns the limit with the longest
+// wait afterwards.
 func (d *decision) punish(r *Request, needed, nowNs int64, corrected uint64, rule int, waitNs int64) (int, int64) {
 	d.changed = corrected
 	if !r.Strict {
@@ -198,7 +199,8 @@ func (d *decision) punish(r *Request, needed, nowNs int64, corrected uint64, rul
 	return d.wait(needed, nowNs)
 }
 
-// Deny is Take of a request that something other than the limits denies. RetryAfterNs is 0 if the limits would let it through.
+// Deny is Take of a request that something other than the limits denies. RetryAfterNs is 0 if the limits would let it
+// through.
 func (d *decision) Deny(r Request, nowNs int64) (result Result) {
 	corrected := d.bringToNow(nowNs)
 	rule, waitNs := d.wait(r.Cost, nowNs)
@@ -271,9 +273,9 @@ func (d *decision) Standing(cost, nowNs int64) Result {
 	return result
 }
 
-// Adjust charges each limit what its terms take, into debt if it lacks the units, or gives that back if it is negative, up to the
-// limit's capacity or count. Granted is what the rule was charged, negative if it was given back. As with Refund, a limit that the
-// value did not hold is stored only if it is charged.
+// Adjust charges each limit what its terms take, into debt if it lacks the units, or gives that back if it is negative,
+// up to the limit's capacity or count. Granted is what the rule was charged, negative if it was given back. As with
+// Refund, a limit that the value did not hold is stored only if it is charged.
 func (j *Joint) Adjust(nowNs int64) Result {
 	result := j.adjust(nowNs)
 	for i, s := range j.stacks[:j.n] {
@@ -341,8 +343,8 @@ func (s *Stack) namedUntil() (latest uint64) {
 	return latest
 }
 
-// bringToNow brings all states to nowNs. Those that are corrected, now or when they were looked at before, have to be stored even if
-// the request is denied.
+// bringToNow brings all states to nowNs. Those that are corrected, now or when they were looked at before, have to be
+// stored even if the request is denied.
 func (d *decision) bringToNow(nowNs int64) (corrected uint64) {
 	corrected = d.corrected
 	for i, l := range d.in {

@@ -14,12 +14,12 @@ import (
 type Stored struct {
 	Kind     Kind
 	PeriodNs int64 // Unknown of a rate that was a plain TAT, and of windows of the calendar
-	// Used is how many units count, or calls that were denied; Unknown of a rate that is not full. The units of a window of the calendar are
-	// those of the latest window that the state knows.
+	// Used is how many units count, or calls that were denied; Unknown of a rate that is not full. The units of a
+	// window of the calendar are those of the latest window that the state knows.
 	Used    int64
 	Entries int // of a WINDOW
-	// NextAt is when the first of the used units come back, and ResetAt when all have; 0 if none is used. The value does not tell NextAt of a rate,
-	// and neither of a window of the calendar: KnowsNext, KnowsReset.
+	// NextAt is when the first of the used units come back, and ResetAt when all have; 0 if none is used. The value
+	// does not tell NextAt of a rate, and neither of a window of the calendar: KnowsNext, KnowsReset.
 	NextAt, ResetAt       uint64
 	KnowsNext, KnowsReset bool
 	QueueNs               int64 // of a rate: how far beyond the burst tolerance its TAT was when it was written

@@ -2,8 +2,8 @@ package stack
 
 import "math"
 
-// stateless marks the kind of a limit of 0 units. It has no state: what the value holds of that kind and id is kept, as if the call
-// did not name it. No such kind is encoded.
+// stateless marks the kind of a limit of 0 units. It has no state: what the value holds of that kind and id is kept, as
+// if the call did not name it. No such kind is encoded.
 const stateless Kind = 0x80
 
 // zeroOf returns the limit that lets nobody through who asks for a unit. Its kind tells only which requests go with it.

@@ -114,8 +114,8 @@ func (t *Table) Add(db int, key []byte, n uint64, nowNs int64) {
 	t.raise(t.entries[i].place, n)
 }
 
-// raise adds n hits to the entry at a place: the entry becomes the last of its run, and from there joins the next run or begins
-// one. It passes run after run on the way to its count.
+// raise adds n hits to the entry at a place: the entry becomes the last of its run, and from there joins the next run
+// or begins one. It passes run after run on the way to its count.
 func (t *Table) raise(at int32, n uint64) {
 	count := t.runs[t.order[at].run].count + n
 	for joined := true; joined; {

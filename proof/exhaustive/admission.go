@@ -12,20 +12,21 @@ import (
 	"redis-throttle/limiter/embedded"
 )
 
-// AdmissionWorld is keys of units and keys of slots that CL.MLIMIT takes together and CL.SETTLE settles, the ids that ask for
-// them, and the steps that the clock may take.
+// AdmissionWorld is keys of units and keys of slots that CL.MLIMIT takes together and CL.SETTLE settles, the ids that
+// ask for them, and the steps that the clock may take.
 type AdmissionWorld struct {
 	Name  string
 	Units []Limit // one for each key of units
 	Slots []int64 // one for each key of slots
 	TTLMs int64
-	// Take is what an admission takes of each key of units, and Used what settlements say that it used. With several keys of units
-	// that is no less, since the answer tells what only one of them got back.
+	// Take is what an admission takes of each key of units, and Used what settlements say that it used. With several
+	// keys of units that is no less, since the answer tells what only one of them got back.
 	Take    int64
 	Used    []int64
 	IDs     []string
 	StepsNs []int64
-	// Alone adds CL.LEASE on the last key of slots and CL.RELEASE on the first, so that ids may hold only some of their leases.
+	// Alone adds CL.LEASE on the last key of slots and CL.RELEASE on the first, so that ids may hold only some of their
+	// leases.
 	Alone bool
 	// More is by how many slots the log promises more than there are.
 	More int64
@@ -45,7 +46,8 @@ type admissions struct {
 	keys             []embedded.Key // of units, then of slots
 	ledgers          []ledger
 	held             map[holder]held
-	// back says that the clock was set back. late says that it was, or that units were given back, after which a limiter may be late.
+	// back says that the clock was set back. late says that it was, or that units were given back, after which a
+	// limiter may be late.
 	back, late bool
 	from       *admissions
 	how        string
@@ -333,8 +335,8 @@ func isLimited(m *admissionMove, c *command.Call) bool {
 	return c.Integers[positions.LeaseLimited] != 0
 }
 
-// checkDenied holds a call that was limited to the promises: there was no room, nothing changes, and the same call passes after its retry
-// after and not a millisecond earlier.
+// checkDenied holds a call that was limited to the promises: there was no room, nothing changes, and the same call
+// passes after its retry after and not a millisecond earlier.
 func (x *admissionExplorer) checkDenied(s *admissions, before []embedded.Key, m *admissionMove, c *command.Call, own, room bool) (problem string) {
 	x.result.Limited++
 	retryMs := c.Integers[positions.LeaseRetryAfterMs]
@@ -364,7 +366,8 @@ func (x *admissionExplorer) checkDenied(s *admissions, before []embedded.Key, m 
 	return ""
 }
 
-// checkSettled holds a settlement to the promises: it counts if the id held all leases, which end, and otherwise changes nothing.
+// checkSettled holds a settlement to the promises: it counts if the id held all leases, which end, and otherwise
+// changes nothing.
 func (x *admissionExplorer) checkSettled(s *admissions, before []embedded.Key, m *admissionMove, c *command.Call, own bool) (problem string) {
 	settled := c.Integers[positions.SettleSettled] == 1
 	switch {

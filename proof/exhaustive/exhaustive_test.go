@@ -211,8 +211,8 @@ func TestEverySequenceKeepsThePromises(t *testing.T) {
 	t.Logf("%d states, %d calls", states, calls)
 }
 
-// Every ledger finds one unit too many and every check one that is too strict: with a promise of one less, and of one more,
-// each world has a sequence that breaks it.
+// Every ledger finds one unit too many and every check one that is too strict: with a promise of one less, and of one
+// more, each world has a sequence that breaks it.
 func TestAPromiseOffByOneIsFound(t *testing.T) {
 	for _, w := range worlds() {
 		for _, by := range []int64{-1, 1} {

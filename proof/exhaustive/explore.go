@@ -197,15 +197,16 @@ func (s *step) String() string {
 type keyState struct {
 	embedded.Key
 	ledgers []ledger
-	// exact says that nothing has happened yet after which a limiter may be late: a clock that was set back, a denied call
-	// that was charged, a refund.
+	// exact says that nothing has happened yet after which a limiter may be late: a clock that was set back, a denied
+	// call that was charged, a refund.
 	exact    bool
 	banUntil int64 // by the clock
 	// banStands says that the clock has not come to the end of the ban yet. Afterwards it may be forgotten, also by
 	// a clock that is set back then.
 	banStands bool
 	banSurely int64 // banUntil without what may be forgotten
-	// denials is what was denied by calls with AFTER since the latest ban that they began; nil for nothing. They all have one period.
+	// denials is what was denied by calls with AFTER since the latest ban that they began; nil for nothing. They all
+	// have one period.
 	denials *first
 }
 
@@ -509,8 +510,8 @@ func (x *explorer) isBanned(k keyState, nowNs int64) bool {
 	return newAnswer(x.run(&k, &Move{words: wordsOf(command.Peek, "k RATE 1/d"), Command: command.Peek}, nowNs)).rule == 0
 }
 
-// countDenial counts a call that was denied, and says whether a ban may begin with it, or may not. The windows that the denials may be in
-// are those of a FIXED ... FIRST.
+// countDenial counts a call that was denied, and says whether a ban may begin with it, or may not. The windows that the
+// denials may be in are those of a FIXED ... FIRST.
 func (k *keyState) countDenial(a after, elapsedNs int64, begins bool) (problem string) {
 	if k.denials == nil {
 		k.denials = &first{count: 1 << 30, periodNs: a.periodNs}

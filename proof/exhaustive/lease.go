@@ -153,8 +153,8 @@ func (w *LeaseWorld) move(s *leases, stepNs int64, m *Move, runner *embedded.Run
 	return ""
 }
 
-// checkLimited holds a call that was limited to what is promised where the clock was never set back: there was no slot, and
-// there is one after the retry after, no ms earlier.
+// checkLimited holds a call that was limited to what is promised where the clock was never set back: there was no slot,
+// and there is one after the retry after, no ms earlier.
 func (w *LeaseWorld) checkLimited(s *leases, m *Move, runner *embedded.Runner, taken int64, own bool, retryMs int64) (problem string) {
 	if own {
 		return "limited, though it holds a lease"

@@ -169,8 +169,8 @@ func (f *fixed) refund(units int64)    { f.used = max(f.used-units, 0) }
 func (f *fixed) clone() ledger         { other := *f; return &other }
 func (f *fixed) key(b []byte) []byte   { return strconv.AppendInt(b, f.used, 36) }
 
-// first is the promise of FIXED ... FIRST: the grants, in their order, are those of windows of at most count units each,
-// of which each begins with a unit and a period or more after the one before. It keeps all windows that the
+// first is the promise of FIXED ... FIRST: the grants, in their order, are those of windows of at most count units
+// each, of which each begins with a unit and a period or more after the one before. It keeps all windows that the
 // grants may be in: those of a limiter whose clock was set back may be longer.
 type first struct {
 	count, periodNs int64

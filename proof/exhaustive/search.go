@@ -13,8 +13,9 @@ type place interface {
 	history() string
 }
 
-// search tries all sequences of up to depth moves, until one breaks a promise, which r.Problem then says. Two that lead to the same place
-// are followed as one: what comes after depends on the place alone, and breadth first the first to come there has the most moves left.
+// search tries all sequences of up to depth moves, until one breaks a promise, which r.Problem then says. Two that lead
+// to the same place are followed as one: what comes after depends on the place alone, and breadth first the first to
+// come there has the most moves left.
 func search[P place](start P, depth int, r *Result, moves func(from P) iter.Seq[P]) {
 	seen := newSet()
 	seen.add(start.key(nil))

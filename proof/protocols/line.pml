@@ -1,5 +1,6 @@
-// The callers that wait in line: package line, module/line.c and module/line.go. Both kinds of callers are here. One has reserved
-// a slot of a rate (CL.WAIT with rates). The other is in turn and is decided anew (CL.LEASE, and CL.WAIT with a window).
+// The callers that wait in line: package line, module/line.c and module/line.go. Both kinds of callers are here. One
+// has reserved a slot of a rate (CL.WAIT with rates). The other is in turn and is decided anew (CL.LEASE, and CL.WAIT
+// with a window).
 //
 // One of these says which callers come:
 //   RATES   callers that reserve, on two keys, or with ONE_KEY on one. Callers on key 0 wait for 2 * PERIOD or longer,
@@ -7,13 +8,13 @@
 //   LEASES  callers in turn for leases, whose number of slots may change.
 //   WINDOW  callers in turn for a window, whose units come back as leases lapse, and are given back as leases are.
 //   MIXED   callers that reserve and callers in turn for a window, in the line of one key.
-// FAIR gives the callers in turn for leases one of two groups and one of two priorities. They have no timeout, and there is one slot.
-// CLUSTER adds the look each second, and a slot that moves. Others change the keys, or with STEPS the wall clock steps instead. With CALM
-// neither happens.
+// FAIR gives the callers in turn for leases one of two groups and one of two priorities. They have no timeout, and
+// there is one slot. CLUSTER adds the look each second, and a slot that moves. Others change the keys, or with STEPS
+// the wall clock steps instead. With CALM neither happens.
 //
-// Each handler is atomic, because the server runs one after the other. Which one comes next is open. Where the module calls into the
-// server, another module may run in the middle: nested. Three callers come, each once, so a caller is its own handle. Time goes in
-// ticks. Timers are late by one tick at most.
+// Each handler is atomic, because the server runs one after the other. Which one comes next is open. Where the module
+// calls into the server, another module may run in the middle: nested. Three callers come, each once, so a caller is
+// its own handle. Time goes in ticks. Timers are late by one tick at most.
 //
 // Each of these breaks the model. As version 0.1.0 was:
 //   V010_LOST    timers overflow, and never come
@@ -84,8 +85,8 @@ bool everybodyInTheirLine = true, noRestOfALine = true, replicaKeepsItsMasters =
 
 #define must(property, condition) property = (condition); assert(property)
 
-// Slots, leases and looks go by the wall clock. Timers, timeouts and the look each second go by the monotonic one, now. The server's
-// timers go by both, so they are late after a step back.
+// Slots, leases and looks go by the wall clock. Timers, timeouts and the look each second go by the monotonic one, now.
+// The server's timers go by both, so they are late after a step back.
 byte now = 1, wall = 4;
 bool isMaster = true, isPaused, hasMoved;
 #if defined(FAIR) && defined(STEPS)
@@ -113,7 +114,8 @@ bool isExact[KEYS] = true; // nobody has deleted the key
 typedef Units { bool at[40] }
 Units taken[KEYS];
 
-// What key 0 holds for callers in turn: when the lease of each caller lapses, and of one more that is held from the start; 0 for none.
+// What key 0 holds for callers in turn: when the lease of each caller lapses, and of one more that is held from the
+// start; 0 for none.
 byte lapses[CALLERS + 1];
 byte expiresAt;
 byte held;       // leases as of now
@@ -191,7 +193,8 @@ bool waits;
 #endif
 #define isDone        (allOver && !anyOpen)
 
-// alarm.c: throttleTurnIn. turn.go: sleepUntil. One timer of the server stands for those of all lines; here each has its own.
+// alarm.c: throttleTurnIn. turn.go: sleepUntil. One timer of the server stands for those of all lines; here each has
+// its own.
 inline setTimer(q, delay) {
 #ifdef V010_LOST
   timer[q] = ((delay) > HOLDS -> NONE : now + (delay))
@@ -345,7 +348,8 @@ inline countAhead(q, x) {
   i = 0; m = 0; n = 0; tenant = 0; turn = 0
 }
 
-// Of a new caller: how many that wait have its priority or a higher one. Each of them comes before it, or shares its turn.
+// Of a new caller: how many that wait have its priority or a higher one. Each of them comes before it, or shares its
+// turn.
 inline countNotLower(q, x) {
   j = 0; i = 0;
   do
@@ -965,7 +969,8 @@ inline timeOut(q) {
   fi
 }
 
-// line.go: nextAway, which goes through the groups: nothing else happens before all have been sent away, so their order does not matter.
+// line.go: nextAway, which goes through the groups: nothing else happens before all have been sent away, so their order
+// does not matter.
 inline findAway(q) {
   i = 0; w = NONE;
   do
@@ -1047,7 +1052,8 @@ inline close(q) {
   slots[q] = 0; look[q] = 0; looked[q] = 0; wakes[q] = 0
 }
 
-// line.c: throttleTurn. turn.go: NextOfAll. A turn of the event loop with more to do than it has room for is not modelled.
+// line.c: throttleTurn. turn.go: NextOfAll. A turn of the event loop with more to do than it has room for is not
+// modelled.
 inline wake(q) {
   timer[q] = NONE;
   step = GIVE_BACK; most = 0;
@@ -1134,7 +1140,8 @@ inline noticeStep() {
 #define anyDue  (anyTimer || retryTimer <= now)
 #define mayTick (!(isBehind && anyDue) && !hasStepped && !(isPaused && pausedFor == LONGEST_PAUSE) && (anyOpen || now < LAST_CALL))
 
-// A line whose first caller could be let in is about to be woken: a timer is due, or it is held up and looked at again soon.
+// A line whose first caller could be let in is about to be woken: a timer is due, or it is held up and looked at again
+// soon.
 inline tick() {
   countHeld();
   n = 0;
@@ -1167,7 +1174,8 @@ inline tick() {
   pausedFor = (isPaused -> pausedFor + 1 : pausedFor)
 }
 
-// FAILOVER, REPLICAOF. The server sends callers away, except for those that follow redirects in Valkey 9. line.c: throttleLeaveToMaster.
+// FAILOVER, REPLICAOF. The server sends callers away, except for those that follow redirects in Valkey 9. line.c:
+// throttleLeaveToMaster.
 inline becomeReplica() {
   isMaster = false; isPaused = false; pausedFor = 0;
   if
@@ -1297,7 +1305,8 @@ active proctype server() {
   // CL.RELEASE, by a caller that holds a lease.
   :: atomic { !isPaused && isMaster && lapses[CALLERS] > wall -> lapses[CALLERS] = 0; findHighest(); change(0) }
   :: atomic { !isPaused && isMaster && lapses[0] > wall -> lapses[0] = 0; findHighest(); change(0) }
-  // PEXPIRE by somebody else tells that the key has an expiry, and not when. The server comes across the key at some time.
+  // PEXPIRE by somebody else tells that the key has an expiry, and not when. The server comes across the key at some
+  // time.
   :: atomic { !hasMeddled && isThere && !isPaused && expiresAt > wall + 1 -> expiresAt = wall + 1; change(0); hasMeddled = true }
   :: atomic { isThere && expiresAt <= wall -> expireKey() }
 #endif

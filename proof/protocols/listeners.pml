@@ -1,9 +1,10 @@
 // module/listeners.c decides whether a write is replicated as an effect, or only counted, as the call
 // itself. A call that is only counted gets into the backlog, if there is one. Nobody may ever be sent it.
 //
-// What of the server matters is a master (or a replica that may be promoted) with its backlog, two replicas, a dump.rdb, an AOF
-// and transactions. The server runs one command after the other, so each step is atomic. A write is a number; the
-// effect of one is to make that number the value, so applying it again does no harm. An offset counts entries of the stream.
+// What of the server matters is a master (or a replica that may be promoted) with its backlog, two replicas, a
+// dump.rdb, an AOF and transactions. The server runs one command after the other, so each step is atomic. A write is a
+// number; the effect of one is to make that number the value, so applying it again does no harm. An offset counts
+// entries of the stream.
 //
 // Each of these breaks the model. As version 0.1.0 was:
 //   V010_SAVE   a snapshot in the server's own process is not seen
@@ -292,7 +293,8 @@ end:
   :: atomic { !inUnit && replica[1].state != ABSENT -> lose(1) }
   // After repl-backlog-ttl.
   :: atomic { !inUnit && isMaster && backlog && !replicas && id < IDS -> backlog = false; newID() }
-  // CONFIG SET appendonly, also during a BGSAVE and within a unit. The base is a rewrite of its own, when there is no other child.
+  // CONFIG SET appendonly, also during a BGSAVE and within a unit. The base is a rewrite of its own, when there is no
+  // other child.
   :: atomic { !aof && version < WRITES -> aof = true; aofHasBase = false }
   :: atomic { aof -> aof = false; aofHasBase = false }
   // EVENT_ROLE_CHANGED. The old ID is served on, to more than the server would serve it to.

@@ -1,5 +1,5 @@
-// Package protocols has small models of what the module does beside deciding: which callers wait in line, which are let in, and
-// who listens. The model checker spin follows every run of each.
+// Package protocols has small models of what the module does beside deciding: which callers wait in line, which are let
+// in, and who listens. The model checker spin follows every run of each.
 package protocols
 
 import (
@@ -35,7 +35,8 @@ func run(t *testing.T, folder, name string, args ...string) string {
 	return string(out)
 }
 
-// search is one question to spin: which runs of a model it follows, and how. Macros are variants of the model, and sizes.
+// search is one question to spin: which runs of a model it follows, and how. Macros are variants of the model, and
+// sizes.
 type search struct {
 	macros string
 	// The LTL claim of the model takes the place of its assertions and end states.
@@ -105,9 +106,10 @@ type coverage struct {
 	isReached map[string]bool
 }
 
-// note adds the steps of one run. Spin counts a guard as taken once it was tried, and the only step of an inline always. So what
-// shows a dead branch is the step behind them. A step of an inline is many of the checker's steps, and one of them is enough: they differ by what
-// the inline is given, which stands between brackets. So do steps of runs with two and with three callers, by that number.
+// note adds the steps of one run. Spin counts a guard as taken once it was tried, and the only step of an inline
+// always. So what shows a dead branch is the step behind them. A step of an inline is many of the checker's steps, and
+// one of them is enough: they differ by what the inline is given, which stands between brackets. So do steps of runs
+// with two and with three callers, by that number.
 func (c *coverage) note(output, steps string) {
 	unreached := map[string]bool{}
 	for _, match := range unreachedPattern.FindAllStringSubmatch(output, -1) {
@@ -136,8 +138,8 @@ func (c *coverage) missing() (steps []string) {
 	return steps
 }
 
-// variant is a search in each size: how many callers come. A model without callers has 0 in all sizes; 0 in the small size
-// alone leaves a search of ten seconds or more to the full one.
+// variant is a search in each size: how many callers come. A model without callers has 0 in all sizes; 0 in the small
+// size alone leaves a search of ten seconds or more to the full one.
 type variant struct {
 	search
 	small, full, proof int
@@ -199,8 +201,8 @@ func TestEveryRunKeepsThePromises(t *testing.T) {
 	}
 }
 
-// broken are models that are broken in one place, and the promise that a run of each breaks. Those of V010 are as version 0.1.0 was. Two
-// callers are enough for all but those that say otherwise.
+// broken are models that are broken in one place, and the promise that a run of each breaks. Those of V010 are as
+// version 0.1.0 was. Two callers are enough for all but those that say otherwise.
 var broken = map[string]map[search]string{
 	"line": {
 		{macros: "RATES V010_LOST"}:                                       "nobodyIsLate",

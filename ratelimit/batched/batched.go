@@ -28,8 +28,9 @@ type Options struct {
 	Units int64
 	// MaxAge is how long a unit is held at most; 100 ms when 0.
 	MaxAge time.Duration
-	// Processes is how many processes take batches at the same time at most, each with one Batched of these Units; count
-	// a new process beside the old one while it takes over. When set, the limits hold as they are: see What holds.
+	// Processes is how many processes take batches at the same time at most, each with one Batched of these Units;
+	// count a new process beside the old one while it takes over. When set, the limits hold as they are: see What
+	// holds.
 	Processes int64
 	// Keys is how many keys have units at a time; 10,000 when 0. Calls on others go to the
 	// server, one by one.
@@ -69,8 +70,9 @@ const (
 // a Batched like this one, in each process with the same limits, and in that case
 //
 //   - less can be had at once: a Rate with a Burst of 1000, 100 Units and 4 Processes lets bursts of 600
-//     through, or up to 1000 with what is held. A Rate of which nothing would be left is an error. A Window, and a Fixed beside
-//     other limits, lets fewer through in each period by what the processes may hold, so one of which less than half would be left is an error, too.
+//     through, or up to 1000 with what is held. A Rate of which nothing would be left is an error. A Window, and a
+//     Fixed beside other limits, lets fewer through in each period by what the processes may hold, so one of which less
+//     than half would be left is an error, too.
 //   - one exception remains: a server that stands still for so long that a refund is given up, and
 //     executes it later all the same, lets the units of the refund through in addition.
 //
@@ -89,13 +91,14 @@ const (
 //
 // # What is not batched
 //
-// All verbs but VerbLimit, calls on several keys, calls that cost 0 or more than Units, with options beside Cost, or with limits
-// that have Take or Shadow. They go to the Decider behind, and may be limited by what is withheld. So do all calls
-// on a key for MaxAge after that Decider decided without the server.
+// All verbs but VerbLimit, calls on several keys, calls that cost 0 or more than Units, with options beside Cost, or
+// with limits that have Take or Shadow. They go to the Decider behind, and may be limited by what is withheld. So do
+// all calls on a key for MaxAge after that Decider decided without the server.
 //
-// Denials are remembered until their RetryAfter or DenialAge, as by a cached.Cached. A refund, a ban and a settlement that pass
-// through make it forget those of their keys, and so does Forget. A Result from a batch has the deciding limit and the times of the call that fetched it, counted down; Remaining is what that
-// call left on the server and what is left of the batch.
+// Denials are remembered until their RetryAfter or DenialAge, as by a cached.Cached. A refund, a ban and a settlement
+// that pass through make it forget those of their keys, and so does Forget. A Result from a batch has the deciding
+// limit and the times of the call that fetched it, counted down; Remaining is what that call left on the server and
+// what is left of the batch.
 //
 // A call for a batch goes on when the context of the caller that needed it ends, as others may wait
 // for it: give the client a short read timeout.
@@ -455,8 +458,8 @@ func (p *pot) answerAll(answer func(*waiter)) {
 }
 
 // serve hands out units in order of arrival, to the one they were fetched for first. A caller that
-// waited for the reply gets them even if they have ended meanwhile: so would a caller that had asked by itself. One that came
-// after their end does not.
+// waited for the reply gets them even if they have ended meanwhile: so would a caller that had asked by itself. One
+// that came after their end does not.
 func (p *pot) serve(first *waiter, now time.Time) {
 	for _, w := range p.waiters {
 		if w.gone || w.answered() || p.units < w.units || (w != first && !w.came.Before(p.until)) {

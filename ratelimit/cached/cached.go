@@ -19,22 +19,23 @@ type Options struct {
 	// Denials is how many are remembered at most: 10,000 when it is 0. A denial takes some 450 bytes, however long its
 	// key. When there are more, those used least recently are forgotten, and the server is asked again.
 	Denials int
-	// MaxAge is how long a denial is remembered at most: 10 s when it is 0. After that long, units that were returned by
-	// another process, and a ban that was lifted, are noticed.
+	// MaxAge is how long a denial is remembered at most: 10 s when it is 0. After that long, units that were returned
+	// by another process, and a ban that was lifted, are noticed.
 	MaxAge time.Duration
 }
 
-// Cached remembers the denials of the Decider behind it, and answers the same call itself until its RetryAfter is over, or
-// MaxAge.
+// Cached remembers the denials of the Decider behind it, and answers the same call itself until its RetryAfter is over,
+// or MaxAge.
 //
 // Two calls are the same if they have the same keys, limits, cost and options. A call that costs 5 may be
 // limited while one that costs 1 is not, so each has its own denial. Only denials by the server are
 // remembered. Allowed calls, errors, denials that no waiting ends (Never), all verbs but VerbLimit, and calls
 // that charge a denied call (charge.Strict, charge.Force) or take slots go to the server.
 //
-// A refund, a ban, a settlement and a reset that pass through make it forget their keys. Of those in other processes it learns
-// nothing until MaxAge is over: it may be too strict for that long. A raised limit is a different limit and has no denials. The
-// server is told of denials that Cached answers for its CL.TOP, in the background; its INFO does not count them.
+// A refund, a ban, a settlement and a reset that pass through make it forget their keys. Of those in other processes it
+// learns nothing until MaxAge is over: it may be too strict for that long. A raised limit is a different limit and has
+// no denials. The server is told of denials that Cached answers for its CL.TOP, in the background; its INFO does not
+// count them.
 //
 // In a remembered Result RetryAfter, ResetAfter and NextAfter are counted down, by a clock that
 // is never set. Remaining is what it was; units that have come since are not in it.
@@ -85,7 +86,8 @@ func (c *Cached) Decide(ctx context.Context, call ratelimit.Call) (ratelimit.Res
 // Forget forgets the denials of all calls on a key, such as after a refund in another process.
 func (c *Cached) Forget(key string) { c.denials.Forget(key, time.Now()) }
 
-// rememberable says whether a denial of a call holds until its RetryAfter. With BanAfter the server counts each denied call.
+// rememberable says whether a denial of a call holds until its RetryAfter. With BanAfter the server counts each denied
+// call.
 func rememberable(call *ratelimit.Call) bool {
 	o := denials.OptionsOf(call)
 	known := denials.Options{Units: o.Units, Any: o.Any, Ban: o.Ban, MaxWait: o.MaxWait, Each: o.Each}

@@ -1,4 +1,5 @@
-// Package charge says what a call is charged that does not find all the units that it costs. Without a Mode, that is nothing.
+// Package charge says what a call is charged that does not find all the units that it costs. Without a Mode, that is
+// nothing.
 package charge
 
 // Mode is ratelimit.Call.Charge. The values are the words that the clients of other languages take.

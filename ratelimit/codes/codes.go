@@ -1,4 +1,5 @@
-// Package codes tells errors apart by the codes that the clients of all languages have, for logs, metrics and answers of your own.
+// Package codes tells errors apart by the codes that the clients of all languages have, for logs, metrics and answers
+// of your own.
 //
 //	switch code := codes.Of(err); code {
 //	case codes.Outage:
@@ -30,7 +31,8 @@ const (
 	Limited Code = "LIMITED"
 	// LeaseLost is leases.ErrLost: somebody else may have the slot.
 	LeaseLost Code = "LEASE_LOST"
-	// Interrupted is a caller that left: its context was cancelled. (When its deadline passed, that is an Outage, or an Overload.)
+	// Interrupted is a caller that left: its context was cancelled. (When its deadline passed, that is an Outage, or an
+	// Overload.)
 	Interrupted Code = "INTERRUPTED"
 	// Mistake is any other error: of the program, or of how the server is set up.
 	Mistake Code = "MISTAKE"

@@ -13,14 +13,16 @@ import (
 // ClientOptions configure NewClient. Limits and Key are required.
 type ClientOptions struct {
 	Limits ratelimit.Limits
-	// Key says whose limits a call counts for, such as "partner" for all of them. Calls with the key "" are not limited.
+	// Key says whose limits a call counts for, such as "partner" for all of them. Calls with the key "" are not
+	// limited.
 	Key func(ctx context.Context, method string) string
 
-	// Cost is how many units a call takes, 0 being none; nil is 1 for each. The message is the request of a unary call, nil for a stream.
+	// Cost is how many units a call takes, 0 being none; nil is 1 for each. The message is the request of a unary call,
+	// nil for a stream.
 	Cost func(ctx context.Context, method string, message any) int64
 
-	// MaxWait is how long a call waits for its turn, at most until its deadline: 0 is not at all, ratelimit.Forever as long
-	// as it takes. See ratelimit.Limiter.Wait.
+	// MaxWait is how long a call waits for its turn, at most until its deadline: 0 is not at all, ratelimit.Forever as
+	// long as it takes. See ratelimit.Limiter.Wait.
 	MaxWait time.Duration
 
 	// Outage, Overload, Mistake, RetryAfter and OnError are as in Options.
@@ -29,11 +31,13 @@ type ClientOptions struct {
 	OnError                   func(ctx context.Context, method string, err error)
 }
 
-// ClientInterceptor keeps calls to the limits of somebody else's service, in all processes together. A call beyond the limits is not
-// sent. Its error has the status and details of Interceptor, and is a *ratelimit.LimitedError, for errors.As.
+// ClientInterceptor keeps calls to the limits of somebody else's service, in all processes together. A call beyond the
+// limits is not sent. Its error has the status and details of Interceptor, and is a *ratelimit.LimitedError, for
+// errors.As.
 type ClientInterceptor struct{ gate *gate }
 
-// NewClient returns a ClientInterceptor. It panics when decider is nil, a required option is missing or a limit is invalid.
+// NewClient returns a ClientInterceptor. It panics when decider is nil, a required option is missing or a limit is
+// invalid.
 func NewClient(decider ratelimit.Decider, o ClientOptions) *ClientInterceptor {
 	g := &gate{
 		Options: Options{

@@ -1,4 +1,5 @@
-// Package grpclimit limits the calls of a gRPC server, or those to one: interceptors for unary calls and streams over ratelimit.
+// Package grpclimit limits the calls of a gRPC server, or those to one: interceptors for unary calls and streams over
+// ratelimit.
 //
 //	limited := grpclimit.New(ratelimit.New(client, ratelimit.Options{}), grpclimit.Options{
 //		Limits: ratelimit.Limits{ratelimit.Rate(100, time.Minute)},
@@ -28,8 +29,8 @@ import (
 	"redis-throttle/ratelimit/internal/quiet"
 )
 
-// Options configure New. Limits and Key are required, unless each of Methods has its own. Calls of other methods are not
-// limited then.
+// Options configure New. Limits and Key are required, unless each of Methods has its own. Calls of other methods are
+// not limited then.
 type Options struct {
 	Limits ratelimit.Limits
 	// Key says who is limited: the key in Redis for a call. Calls with the key
@@ -43,30 +44,31 @@ type Options struct {
 	// returns none, Limits apply, which are then required.
 	LimitsFor func(ctx context.Context, method string) ratelimit.Limits
 
-	// Cost is how many units something takes, 0 being none; nil is 1 for each. The message is the request of a unary call, nil when
-	// a stream is opened, and one of those that the client sends when Messages is set.
+	// Cost is how many units something takes, 0 being none; nil is 1 for each. The message is the request of a unary
+	// call, nil when a stream is opened, and one of those that the client sends when Messages is set.
 	Cost func(ctx context.Context, method string, message any) int64
 
 	// Skip says which calls are not limited, such as those of networks of your own: By(keyby.From(...)). Nil is none.
 	Skip func(ctx context.Context, method string) bool
 
-	// HealthChecks limits the health checks of balancers and probes, too: calls of grpc.health.v1.Health, which otherwise
-	// are limited only by Methods that name them. A server that refused them would be taken for a dead one.
+	// HealthChecks limits the health checks of balancers and probes, too: calls of grpc.health.v1.Health, which
+	// otherwise are limited only by Methods that name them. A server that refused them would be taken for a dead one.
 	HealthChecks bool
 
 	// Messages charges each message that a client sends on a stream as well. The stream of one that is not let through
 	// ends, if its handler returns the error of RecvMsg. Without it, opening a stream is charged, and nothing on it.
 	Messages bool
 
-	// Ban bans the keys of a call that is limited for so long: until then every call on them is limited. 0 bans nobody. BanAfter
-	// is of which denial the ban begins, such as "10/1h": with the tenth within an hour of the first. Without it, the first one bans.
-	// Whatever a client can put into a key, it can have banned: a ban on an account alone shuts its owner out.
+	// Ban bans the keys of a call that is limited for so long: until then every call on them is limited. 0 bans nobody.
+	// BanAfter is of which denial the ban begins, such as "10/1h": with the tenth within an hour of the first. Without
+	// it, the first one bans. Whatever a client can put into a key, it can have banned: a ban on an account alone shuts
+	// its owner out.
 	Ban      time.Duration
 	BanAfter string
 
 	// Outage, Overload and Mistake say what happens to calls when the limiter fails: during an outage of Redis
-	// (ratelimit.IsOutage), when this process asks for more connections than it has (ratelimit.IsOverload), and at any other
-	// error. Usually calls are let through, UNAVAILABLE and INTERNAL, in this order.
+	// (ratelimit.IsOutage), when this process asks for more connections than it has (ratelimit.IsOverload), and at any
+	// other error. Usually calls are let through, UNAVAILABLE and INTERNAL, in this order.
 	Outage, Overload, Mistake Answer
 
 	// RetryAfter is what RetryInfo says with UNAVAILABLE: 1 s when it is 0; negative leaves it out.
@@ -109,12 +111,12 @@ type Method struct {
 
 // Interceptor limits calls. One that is let through gets the header fields RateLimit-Policy and RateLimit of
 // package httplimit as header metadata (their names in small letters). One that is not gets status RESOURCE_EXHAUSTED
-// with the details RetryInfo, when to come back, and QuotaFailure, which limit it was; RetryInfo is missing when no waiting
-// helps, QuotaFailure when the key is banned.
+// with the details RetryInfo, when to come back, and QuotaFailure, which limit it was; RetryInfo is missing when no
+// waiting helps, QuotaFailure when the key is banned.
 type Interceptor struct{ gate *gate }
 
-// New returns an Interceptor. It panics when decider is nil, a required option is missing or a limit is invalid: those are
-// mistakes in the program.
+// New returns an Interceptor. It panics when decider is nil, a required option is missing or a limit is invalid: those
+// are mistakes in the program.
 func New(decider ratelimit.Decider, o Options) *Interceptor {
 	g := &gate{Options: o, decider: ratelimit.With(decider), byName: map[string]rule{}}
 	if err := g.compile(); err != nil {
@@ -156,7 +158,8 @@ func (i *Interceptor) Stream() grpc.StreamServerInterceptor {
 // sentFields is the key of a context's value: the fields that interceptors of the call have sent, an http.Header.
 type sentFields struct{}
 
-// withFields is ctx with the fields that interceptors send, so that those further inside find other names for their limits.
+// withFields is ctx with the fields that interceptors send, so that those further inside find other names for their
+// limits.
 func withFields(ctx context.Context) (context.Context, http.Header) {
 	if sent, ok := ctx.Value(sentFields{}).(http.Header); ok {
 		return ctx, sent
@@ -281,8 +284,8 @@ func (g *gate) of(ctx context.Context, method string) (rule, error) {
 	})
 }
 
-// pass is nil for what is let through, and a status for what is not. sent are the fields of interceptors of this call so far. setHeader may
-// be nil.
+// pass is nil for what is let through, and a status for what is not. sent are the fields of interceptors of this call
+// so far. setHeader may be nil.
 func (g *gate) pass(ctx context.Context, method string, message any, sent http.Header, setHeader func(map[string][]string) error) error {
 	if g.Skip != nil && g.Skip(ctx, method) {
 		return nil

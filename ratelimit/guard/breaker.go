@@ -32,8 +32,8 @@ type breaker struct {
 	gone  bool       // another node has its keys
 }
 
-// errNotCounted is what the breaker is told of a call that says nothing about the server: a mistake, a caller that left, an answer that the
-// server was not asked for.
+// errNotCounted is what the breaker is told of a call that says nothing about the server: a mistake, a caller that
+// left, an answer that the server was not asked for.
 var errNotCounted = errors.New("not counted")
 
 func (g *Guard) newBreaker(node string) *breaker {
@@ -52,8 +52,8 @@ func (g *Guard) newBreaker(node string) *breaker {
 	return b
 }
 
-// window is how long failures are counted together that are not in a row. A row only ends with a success: where calls time out after seconds,
-// five of them take longer than any window.
+// window is how long failures are counted together that are not in a row. A row only ends with a success: where calls
+// time out after seconds, five of them take longer than any window.
 const window = 10 * time.Second
 
 // tally counts the calls that end in a window. gobreaker holds its lock whenever it changes.
@@ -147,8 +147,9 @@ func (b *breaker) tell(open bool) {
 	b.open = open
 }
 
-// replace ends the outages of nodes whose keys another node has now, by, which has just answered: nobody calls them any more. Such a node
-// is a master that a failover replaced, or the one without a name, which has all keys while a cluster is unknown.
+// replace ends the outages of nodes whose keys another node has now, by, which has just answered: nobody calls them any
+// more. Such a node is a master that a failover replaced, or the one without a name, which has all keys while a cluster
+// is unknown.
 func (g *Guard) replace(by *breaker) {
 	if g.o.Node == nil {
 		return
@@ -168,8 +169,8 @@ func (g *Guard) replace(by *breaker) {
 	})
 }
 
-// Masters is Options.Node for a cluster: the address of the master that has a key. While the cluster is unknown it says nothing, at once, and
-// asks in the background: all keys have one breaker then.
+// Masters is Options.Node for a cluster: the address of the master that has a key. While the cluster is unknown it says
+// nothing, at once, and asks in the background: all keys have one breaker then.
 func Masters(client *redis.ClusterClient) func(key string) string {
 	if client == nil {
 		panic("guard: Masters needs a cluster client, not nil")

@@ -9,17 +9,19 @@
 //	result, err := limiter.Limit(ctx, "user:42", perUser, 1)
 //
 // Only outages count (ratelimit.IsOutage). A mistake, such as a bad limit, and an overload of this process
-// (ratelimit.IsOverload) are returned with every policy, and do not open the breaker. Neither does a caller that leaves. A mistake that the
-// server replied ends the outage: it is there, whatever it says.
+// (ratelimit.IsOverload) are returned with every policy, and do not open the breaker. Neither does a caller that
+// leaves. A mistake that the server replied ends the outage: it is there, whatever it says.
 //
-// The policy decides what is new: limits, peeks, waits, leases and admissions. Nobody stands in line meanwhile: with Local, a wait is limited where a
-// limit would be. What is about the state on the server fails with the outage: refunds, bans, resets, and the renewal, release and settlement of
-// leases that the server granted. Leases that Local granted are renewed, released and settled in this process, also when the server
-// is back. The server is asked as well, as the same ID may hold a lease there. It knows nothing of the others, and grants all of its
-// slots beside them until they end.
+// The policy decides what is new: limits, peeks, waits, leases and admissions. Nobody stands in line meanwhile: with
+// Local, a wait is limited where a limit would be. What is about the state on the server fails with the outage:
+// refunds, bans, resets, and the renewal, release and settlement of leases that the server granted. Leases that Local
+// granted are renewed, released and settled in this process, also when the server is back. The server is asked as well,
+// as the same ID may hold a lease there. It knows nothing of the others, and grants all of its slots beside them until
+// they end.
 //
-// When the pause is over, one call tries the server. Calls that wait (VerbWait, VerbLease with MaxWait) do not: for them a VerbPeek or
-// the same VerbLease without a MaxWait does, so that nobody is kept from the server for as long as a call waits.
+// When the pause is over, one call tries the server. Calls that wait (VerbWait, VerbLease with MaxWait) do not: for
+// them a VerbPeek or the same VerbLease without a MaxWait does, so that nobody is kept from the server for as long as a
+// call waits.
 //
 // Put a cached.Cached or batched.Batched before the guard, not behind it: remembered
 // denials then also hold during an outage.
@@ -82,33 +84,36 @@ type Options struct {
 	// Processes is how many processes share the limits, of the policy Local: each gets that part
 	// of them. 1 when 0, which is right for a single process only.
 	Processes int
-	// NeverMore keeps all processes together to the limits even where a limit is smaller than Processes: it then has no unit
-	// for anybody while the server is away, and every call is limited. Without it each process has one unit of such a limit,
-	// which comes back as slowly as its part does, and all together may exceed it by up to Processes units.
+	// NeverMore keeps all processes together to the limits even where a limit is smaller than Processes: it then has no
+	// unit for anybody while the server is away, and every call is limited. Without it each process has one unit of
+	// such a limit, which comes back as slowly as its part does, and all together may exceed it by up to Processes
+	// units.
 	NeverMore bool
 	// Keys is how many keys Local remembers; 100,000 when 0. When there are more, those used least
 	// recently are forgotten, and begin with full limits.
 	Keys int
 
-	// Node says which server has a key, such as Masters(client) for a cluster: each has a breaker of its own. Nil is one
-	// breaker for all keys.
+	// Node says which server has a key, such as Masters(client) for a cluster: each has a breaker of its own. Nil is
+	// one breaker for all keys.
 	Node func(key string) string
 
-	// Failures is how many calls in a row have to fail before the server is left alone; 5 when 0. Four times as many in 10 s
-	// have the same effect if at least half of all calls failed. The calls of a pipeline that pipelimit.Share shares fail as one.
+	// Failures is how many calls in a row have to fail before the server is left alone; 5 when 0. Four times as many in
+	// 10 s have the same effect if at least half of all calls failed. The calls of a pipeline that pipelimit.Share
+	// shares fail as one.
 	Failures int
 	// Pause is how long it is left alone, after which one call tries it; 1 s when 0.
 	Pause time.Duration
 	// Patience is how long the server is given to answer: 20 ms when 0. A call whose context reaches its deadline
-	// earlier does not count as a failure of the server. Neither does one for which this process was too busy for half of the time at
-	// least: that is an overload, unless the server has not answered for a second.
+	// earlier does not count as a failure of the server. Neither does one for which this process was too busy for half
+	// of the time at least: that is an overload, unless the server has not answered for a second.
 	Patience time.Duration
 
 	// IsOutage says which errors are outages; nil is ratelimit.IsOutage.
 	IsOutage func(err error) bool
 
 	// OnChange is called when the breaker of a node opens, with the error that opened it, and when it
-	// closes, or another node answers that has its keys now, with nil. It may call the Guard. Nil logs both through Logger.
+	// closes, or another node answers that has its keys now, with nil. It may call the Guard. Nil logs both through
+	// Logger.
 	OnChange func(node string, outage error)
 	// Logger gets one line when an outage begins and one when it is over; slog.Default when nil.
 	Logger *slog.Logger
@@ -172,7 +177,8 @@ func (g *Guard) Decide(ctx context.Context, call ratelimit.Call) (ratelimit.Resu
 	return g.DecideBy(ctx, call, g.next)
 }
 
-// DecideBy is Decide with another way to the same servers in place of the Decider behind, such as a pipeline that carries further calls.
+// DecideBy is Decide with another way to the same servers in place of the Decider behind, such as a pipeline that
+// carries further calls.
 func (g *Guard) DecideBy(ctx context.Context, call ratelimit.Call, send ratelimit.Decider) (ratelimit.Result, error) {
 	if err := shared.Begins(ctx); err != nil {
 		return ratelimit.Result{}, fmt.Errorf("guard: %w", err)
@@ -237,7 +243,8 @@ func waits(call *ratelimit.Call) bool {
 	return call.Verb == ratelimit.VerbWait || (call.Verb == ratelimit.VerbLease && call.MaxWait != 0)
 }
 
-// probe is a call that is answered at once, and that tries the server for one that waits. A lease that it takes is the answer.
+// probe is a call that is answered at once, and that tries the server for one that waits. A lease that it takes is the
+// answer.
 func probe(call *ratelimit.Call) *ratelimit.Call {
 	if call.Verb == ratelimit.VerbWait {
 		return &ratelimit.Call{Verb: ratelimit.VerbPeek, Keys: call.Keys, Cost: call.Cost, NoCost: call.NoCost}
@@ -312,8 +319,8 @@ func firstOf(call *ratelimit.Call) string {
 	return call.Keys[0].Name
 }
 
-// leased renews, releases or settles leases that were taken in this process, also when the server is back. ok is false for all other
-// calls.
+// leased renews, releases or settles leases that were taken in this process, also when the server is back. ok is false
+// for all other calls.
 func (g *Guard) leased(ctx context.Context, call ratelimit.Call) (result ratelimit.Result, ok bool) {
 	switch call.Verb {
 	case ratelimit.VerbRenew, ratelimit.VerbRelease, ratelimit.VerbSettle:

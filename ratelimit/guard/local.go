@@ -110,8 +110,8 @@ var commands = map[string]*command.Command{
 	command.Release.Name: command.Release, command.Settle.Name: command.Settle,
 }
 
-// client runs commands for a Limiter: on the keys of local, by this process's part of the limits, or on keys that are empty
-// and thrown away.
+// client runs commands for a Limiter: on the keys of local, by this process's part of the limits, or on keys that are
+// empty and thrown away.
 type client struct {
 	*local
 	keep bool

@@ -16,8 +16,8 @@ import (
 	"redis-throttle/ratelimit"
 )
 
-// failing is a server that is away, or back: it answers all calls at once, but those that wait only when they are let go. Nobody holds
-// a lease of the ID "mine" there.
+// failing is a server that is away, or back: it answers all calls at once, but those that wait only when they are let
+// go. Nobody holds a lease of the ID "mine" there.
 type failing struct {
 	mu      sync.Mutex
 	away    bool
@@ -178,8 +178,8 @@ func TestALocalLeaseOutlastsTheOutage(t *testing.T) {
 	})
 }
 
-// A server that answers with an error is back: the policy must not go on for callers that come meanwhile. Their error is the one to be told, as
-// it does not go away by itself.
+// A server that answers with an error is back: the policy must not go on for callers that come meanwhile. Their error
+// is the one to be told, as it does not go away by itself.
 func TestAServerThatAnswersWithAMistakeIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &failing{away: true, refuses: mistake("WRONGPASS invalid username-password pair")}
@@ -202,8 +202,8 @@ func TestAServerThatAnswersWithAMistakeIsBack(t *testing.T) {
 	})
 }
 
-// A node that keys have left, such as that without a name once the cluster is known, or a master that was replaced, gets no call that
-// would close its breaker. It is over when the node answers that has its keys now.
+// A node that keys have left, such as that without a name once the cluster is known, or a master that was replaced,
+// gets no call that would close its breaker. It is over when the node answers that has its keys now.
 func TestTheOutageOfANodeEndsWhereItsKeysAre(t *testing.T) {
 	for _, old := range []string{"", "10.0.0.1:6379"} {
 		synctest.Test(t, func(t *testing.T) {

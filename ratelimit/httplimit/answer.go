@@ -32,11 +32,11 @@ const (
 
 // Failures says what happens to requests when the limiter fails. The zero Failures are a good default.
 type Failures struct {
-	// Outage is for when Redis is out of reach (ratelimit.IsOutage). Usually requests are let through: an outage of Redis
-	// is then no outage of the service, and while it lasts there is no limit.
+	// Outage is for when Redis is out of reach (ratelimit.IsOutage). Usually requests are let through: an outage of
+	// Redis is then no outage of the service, and while it lasts there is no limit.
 	Outage Answer
-	// Overload is for when this process asks for more connections than it has (ratelimit.IsOverload). Usually requests are
-	// denied: otherwise a flood of requests would open the limit that is there for it.
+	// Overload is for when this process asks for more connections than it has (ratelimit.IsOverload). Usually requests
+	// are denied: otherwise a flood of requests would open the limit that is there for it.
 	Overload Answer
 	// Mistake is for any other error, such as a server without the module, a password that has changed, or a negative
 	// Cost. It does not go away by itself. Usually the answer is Raise.
@@ -56,7 +56,8 @@ type failures struct {
 // failed answers a request after an error.
 func (f *failures) failed(w http.ResponseWriter, r *http.Request, next http.Handler, err error) {
 	if over(r.Context()) {
-		// The client has left or the time for the request is over: that is no failure of Redis, and serving it serves nobody.
+		// The client has left or the time for the request is over: that is no failure of Redis, and serving it serves
+		// nobody.
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}

@@ -22,7 +22,8 @@ type ConcurrencyOptions struct {
 	// Skip says which requests need no slot, such as those of networks of your own: keyby.From. Nil is none.
 	Skip func(r *http.Request) bool
 
-	// TTL is how long a lease lasts without a renewal: the slots of a process that has died are free after it. 30 s when 0. See leases.Options.
+	// TTL is how long a lease lasts without a renewal: the slots of a process that has died are free after it. 30 s
+	// when 0. See leases.Options.
 	TTL time.Duration
 	// MaxWait is how long a request waits for a slot: 0 is not at all, ratelimit.Forever as long as it takes.
 	MaxWait time.Duration
@@ -35,14 +36,14 @@ type ConcurrencyOptions struct {
 	Denied func(w http.ResponseWriter, r *http.Request)
 }
 
-// mostReleases bounds the slots that are being given back at the same time, so that a Redis that hangs does not fill memory.
-// Further ones are free after the TTL.
+// mostReleases bounds the slots that are being given back at the same time, so that a Redis that hangs does not fill
+// memory. Further ones are free after the TTL.
 const mostReleases = 1000
 
-// NewConcurrency returns a middleware that limits how many requests are served at a time, in all processes together: each
-// holds a lease while it is served, and gives it back in the background. A request that finds all slots taken gets status 429 and Retry-After: 1, since slots are free whenever a
-// request ends. Put it behind the middleware of New, so that requests that are denied there hold no slot. It panics when decider is nil or a required
-// option is missing.
+// NewConcurrency returns a middleware that limits how many requests are served at a time, in all processes together:
+// each holds a lease while it is served, and gives it back in the background. A request that finds all slots taken gets
+// status 429 and Retry-After: 1, since slots are free whenever a request ends. Put it behind the middleware of New, so
+// that requests that are denied there hold no slot. It panics when decider is nil or a required option is missing.
 func NewConcurrency(decider ratelimit.Decider, o ConcurrencyOptions) func(next http.Handler) http.Handler {
 	if o.Slots < 1 || o.Key == nil {
 		panic("httplimit: NewConcurrency needs Slots and a Key")

@@ -26,7 +26,8 @@ func (n nowhere) Header() http.Header         { return n.header }
 func (n nowhere) Write(b []byte) (int, error) { return len(b), nil }
 func (n nowhere) WriteHeader(int)             {}
 
-// requests are those whose cost is bounded: the options, and the allocations of a request at most, without those of Redis.
+// requests are those whose cost is bounded: the options, and the allocations of a request at most, without those of
+// Redis.
 func requests() map[string]struct {
 	options httplimit.Options
 	most    float64

@@ -71,8 +71,9 @@ func ExampleNew_routes() {
 	// "orders";q=10;w=3600 9
 }
 
-// A login page. An address that guesses the password of an account is banned from it for an hour, with the tenth attempt within an hour that is
-// limited. All addresses together have 300 attempts a day at one account; nobody can have that banned for its owner alone.
+// A login page. An address that guesses the password of an account is banned from it for an hour, with the tenth
+// attempt within an hour that is limited. All addresses together have 300 attempts a day at one account; nobody can
+// have that banned for its owner alone.
 func ExampleNew_login() {
 	client := redis.NewClient(&redis.Options{Addr: addr})
 	defer client.Close()
@@ -122,8 +123,8 @@ func loginPage(limiter *ratelimit.Limiter) http.Handler {
 
 func isRight(account, password string) bool { return account != "" && password == "correct horse" } // yours
 
-// fold makes Ann, ANN and "ann " one account. Here nobody's account has other letters than those of ASCII. Where some do, spell them one way
-// first, by norm.NFKC of golang.org/x/text, or one account has limits for each of its spellings.
+// fold makes Ann, ANN and "ann " one account. Here nobody's account has other letters than those of ASCII. Where some
+// do, spell them one way first, by norm.NFKC of golang.org/x/text, or one account has limits for each of its spellings.
 func fold(user string) string {
 	user = strings.ToLower(strings.TrimSpace(user))
 	if len(user) > 200 || strings.ContainsFunc(user, func(r rune) bool { return r > unicode.MaxASCII }) {

@@ -26,8 +26,8 @@ type Options struct {
 	Key func(r *http.Request) string
 
 	// And are further keys that a request counts for, such as an organisation beside a user: all limits are charged in
-	// one call, or none. In a cluster the keys must be in one slot, which a hash tag sees to: "{acme}:user:42" and "{acme}".
-	// Routes and LimitsFor are about the limits of Key.
+	// one call, or none. In a cluster the keys must be in one slot, which a hash tag sees to: "{acme}:user:42" and
+	// "{acme}". Routes and LimitsFor are about the limits of Key.
 	And []Part
 
 	// Routes are limits of their own for some requests, in place of Limits. Several that match are as with
@@ -44,14 +44,15 @@ type Options struct {
 	// Skip says which requests are not limited, such as those of networks of your own: keyby.From. Nil is none.
 	Skip func(r *http.Request) bool
 
-	// Ban bans the keys of a request that is limited for so long: until then every call on them is limited. 0 bans nobody. BanAfter
-	// is of which denial the ban begins, such as "10/1h": with the tenth within an hour of the first. Without it, the first one bans.
-	// Whatever a client can put into a key, it can have banned: a ban on an account alone shuts its owner out.
+	// Ban bans the keys of a request that is limited for so long: until then every call on them is limited. 0 bans
+	// nobody. BanAfter is of which denial the ban begins, such as "10/1h": with the tenth within an hour of the first.
+	// Without it, the first one bans. Whatever a client can put into a key, it can have banned: a ban on an account
+	// alone shuts its owner out.
 	Ban      time.Duration
 	BanAfter string
 
-	// Preflights has the questions of browsers whether a page may send a request (OPTIONS with Origin and Access-Control-Request-Method)
-	// count as requests. Without it they are served, and charge nothing.
+	// Preflights has the questions of browsers whether a page may send a request (OPTIONS with Origin and
+	// Access-Control-Request-Method) count as requests. Without it they are served, and charge nothing.
 	Preflights bool
 
 	// Failures says what happens to requests when the limiter fails.
@@ -86,16 +87,18 @@ type Part struct {
 // of the one that decided how many units remain (r) and when there is one more (t,
 // seconds).
 //
-// Put a middleware for CORS before this one, so that a 429 has its fields too, and have it expose RateLimit, RateLimit-Policy and Retry-After
-// (Access-Control-Expose-Headers): pages of other origins see no other fields. A Route for GET is for HEAD as well.
+// Put a middleware for CORS before this one, so that a 429 has its fields too, and have it expose RateLimit,
+// RateLimit-Policy and Retry-After (Access-Control-Expose-Headers): pages of other origins see no other fields. A Route
+// for GET is for HEAD as well.
 //
-// Several may be nested; each adds its policies. A name that an outer one has sent gets a number, as in default-2. A response after a decision that was made without any limit
-// (Result.By is "policy" or "none") has none of the fields, and one that is denied then gets status 503.
+// Several may be nested; each adds its policies. A name that an outer one has sent gets a number, as in default-2. A
+// response after a decision that was made without any limit (Result.By is "policy" or "none") has none of the fields,
+// and one that is denied then gets status 503.
 //
 // Limits of ratelimit.Policy are changed by a decider of package policies: the fields then tell of the limits in force.
 //
-// New panics when decider is nil, a required option is missing, a limit is invalid or the pattern of a route is: those are
-// mistakes in the program.
+// New panics when decider is nil, a required option is missing, a limit is invalid or the pattern of a route is: those
+// are mistakes in the program.
 func New(decider ratelimit.Decider, o Options) func(next http.Handler) http.Handler {
 	m := &middleware{Options: o, decider: ratelimit.With(decider), failures: failures{Failures: o.Failures}}
 	if err := m.compile(); err != nil {
@@ -140,7 +143,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.next.ServeHTTP(w, r)
 }
 
-// isPreflight says whether a browser asks if a page of another origin may send a request. It sends the request itself afterwards.
+// isPreflight says whether a browser asks if a page of another origin may send a request. It sends the request itself
+// afterwards.
 func isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
 }

@@ -9,8 +9,8 @@ import (
 	"redis-throttle/ratelimit/internal/field"
 )
 
-// Policies are the header fields of the limits of a key, for programs that answer requests by themselves, such as one that a proxy
-// asks. The middleware needs none.
+// Policies are the header fields of the limits of a key, for programs that answer requests by themselves, such as one
+// that a proxy asks. The middleware needs none.
 type Policies struct{ field *field.Policies }
 
 // inForce are the fields of limits that package policies has put in place of others.
@@ -25,8 +25,9 @@ func NewPolicies(limits ratelimit.Limits) (*Policies, error) {
 	return &Policies{p}, nil
 }
 
-// SetFields adds RateLimit-Policy and RateLimit after a decision about keys with these policies, in the order of Call.Keys, and
-// sets Retry-After if that was a denial with an end. It adds nothing after a decision that was made without any limit.
+// SetFields adds RateLimit-Policy and RateLimit after a decision about keys with these policies, in the order of
+// Call.Keys, and sets Retry-After if that was a denial with an end. It adds nothing after a decision that was made
+// without any limit.
 func SetFields(h http.Header, policies []*Policies, result ratelimit.Result) {
 	if field.Nobody(result.By) || len(policies) == 0 {
 		return

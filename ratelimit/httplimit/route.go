@@ -17,10 +17,10 @@ import (
 
 // Route has the limits for some requests.
 type Route struct {
-	// Pattern selects the requests, in the syntax of http.ServeMux: "POST /orders/{id}", "/files/". A path is matched as it
-	// came, and cleaned and decoded, so that neither "//files/../files/x" nor "/files%2fx" is a way around "/files/". Where
-	// the two have different routes, the request counts for both. Leave hosts out of patterns: clients choose the host of a
-	// request, so they could get around the route.
+	// Pattern selects the requests, in the syntax of http.ServeMux: "POST /orders/{id}", "/files/". A path is matched
+	// as it came, and cleaned and decoded, so that neither "//files/../files/x" nor "/files%2fx" is a way around
+	// "/files/". Where the two have different routes, the request counts for both. Leave hosts out of patterns: clients
+	// choose the host of a request, so they could get around the route.
 	Pattern string
 	// Limits apply to the route.
 	Limits ratelimit.Limits
@@ -145,7 +145,8 @@ func (rs *rules) add(o *Options, route Route) (err error) {
 	return nil
 }
 
-// of finds the rules of r, the second of which is nil for most requests. It fails for limits of LimitsFor that are none.
+// of finds the rules of r, the second of which is nil for most requests. It fails for limits of LimitsFor that are
+// none.
 func (rs *rules) of(r *http.Request) (first, second *rule, err error) {
 	if rs.routes == nil {
 		first, err = rs.otherwise(r)

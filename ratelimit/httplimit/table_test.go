@@ -81,7 +81,8 @@ func (r tableResult) result() ratelimit.Result {
 	return result
 }
 
-// The fields of a response are those of every language, and limits that no field can carry are found when the program starts.
+// The fields of a response are those of every language, and limits that no field can carry are found when the program
+// starts.
 func TestFieldsInAllLanguages(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../spec/clients/fields.json")

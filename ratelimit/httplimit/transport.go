@@ -13,7 +13,8 @@ import (
 // TransportOptions configure NewTransport. Limits and Key are required.
 type TransportOptions struct {
 	Limits ratelimit.Limits
-	// Key says whose limits a request counts for, such as "partner" for all of them. Requests with the key "" are not limited.
+	// Key says whose limits a request counts for, such as "partner" for all of them. Requests with the key "" are not
+	// limited.
 	Key func(r *http.Request) string
 
 	// Cost is how many units a request takes, 0 being none; nil is 1 for each.
@@ -30,11 +31,12 @@ type TransportOptions struct {
 	Next http.RoundTripper
 }
 
-// NewTransport returns the Transport of an http.Client that keeps to the limits of somebody else's service, in all processes
-// together. A request beyond the limits is not sent: it ends with an error that is a *ratelimit.LimitedError, for errors.As.
+// NewTransport returns the Transport of an http.Client that keeps to the limits of somebody else's service, in all
+// processes together. A request beyond the limits is not sent: it ends with an error that is a *ratelimit.LimitedError,
+// for errors.As.
 //
-// A client that follows redirects or retries sends further requests, each of which counts. NewTransport panics when decider is nil, a
-// required option is missing or a limit is invalid.
+// A client that follows redirects or retries sends further requests, each of which counts. NewTransport panics when
+// decider is nil, a required option is missing or a limit is invalid.
 func NewTransport(decider ratelimit.Decider, o TransportOptions) http.RoundTripper {
 	if o.Key == nil {
 		panic("httplimit: NewTransport needs a Key")

@@ -1,5 +1,5 @@
-// Package inspect tells what a key holds, to somebody who does not know its limits: the first question when a customer calls. It reads what is
-// stored, changes nothing and charges nothing.
+// Package inspect tells what a key holds, to somebody who does not know its limits: the first question when a customer
+// calls. It reads what is stored, changes nothing and charges nothing.
 package inspect
 
 import (
@@ -44,8 +44,8 @@ type Limit struct {
 	Period  time.Duration // 0 if the key does not tell: of a lone RATE, and of a FIXED by the calendar
 	Used    int64         // units, or denied calls, that count now; or Unknown
 	Entries int64         // of a WINDOW: how many entries of its state count
-	// NextAt is when the first used units come back, and ResetAt when all are back. They are zero if none is used, or if the
-	// key does not tell: NextAt of a RATE, and both of a FIXED by the calendar.
+	// NextAt is when the first used units come back, and ResetAt when all are back. They are zero if none is used, or
+	// if the key does not tell: NextAt of a RATE, and both of a FIXED by the calendar.
 	NextAt, ResetAt time.Time
 	Queue           time.Duration // by how much a RATE was overdrawn when it was written, by reserved slots or debt
 }

@@ -15,8 +15,8 @@ func RemoteHost(r *http.Request) string { return Network{}.RemoteHost(r) }
 // Network says which IPv6 addresses share a key. The zero Network is what RemoteHost and Client go by: those of a /64.
 type Network struct{ bits int }
 
-// IPv6 is a Network for addresses that begin with the same bits, 1 to 128. Where providers give each customer a /56 or a /48, that is
-// what one client can use up:
+// IPv6 is a Network for addresses that begin with the same bits, 1 to 128. Where providers give each customer a /56 or
+// a /48, that is what one client can use up:
 //
 //	Key: keyby.IPv6(56).RemoteHost
 //	Key: keyby.IPv6(56).Client(proxies...)
@@ -55,8 +55,8 @@ func (n Network) RemoteHost(r *http.Request) string {
 // that let it through is taken for the client; so is the outermost proxy when all are trusted.
 //
 // Trust the proxies alone, and no network that clients are in. Each proxy must append to X-Forwarded-For or replace
-// it. A peer at a Unix socket is trusted, as only a proxy on this machine is there; without X-Forwarded-For its key is "@".
-// Forwarded (RFC 7239) is not read: a proxy that writes one of the two fields passes the other on as the client
+// it. A peer at a Unix socket is trusted, as only a proxy on this machine is there; without X-Forwarded-For its key is
+// "@". Forwarded (RFC 7239) is not read: a proxy that writes one of the two fields passes the other on as the client
 // wrote it. The entries may have ports, and IPv6 addresses brackets.
 func Client(trusted ...netip.Prefix) Func { return Network{}.Client(trusted...) }
 
@@ -77,13 +77,15 @@ func (n Network) Client(trusted ...netip.Prefix) Func {
 	}
 }
 
-// From says which requests come from networks, for the Skip of httplimit.Options and others. An address alone is one, too:
+// From says which requests come from networks, for the Skip of httplimit.Options and others. An address alone is one,
+// too:
 //
 //	Skip: keyby.From([]string{"10.0.0.0/8", "2001:db8::/32", "127.0.0.1"}, proxies...),
 //
-// Whose a request is, Client says, with the same proxies. A request is none of them where that is not certain: if its client passes on an
-// X-Forwarded-For of others, as a proxy does that is not among the trusted, if an entry is no address, if there is no address, and if a
-// handler before has replaced RemoteAddr. It panics for what is no network; 10.1.2.3/8 is written 10.0.0.0/8.
+// Whose a request is, Client says, with the same proxies. A request is none of them where that is not certain: if its
+// client passes on an X-Forwarded-For of others, as a proxy does that is not among the trusted, if an entry is no
+// address, if there is no address, and if a handler before has replaced RemoteAddr. It panics for what is no network;
+// 10.1.2.3/8 is written 10.0.0.0/8.
 func From(networks []string, trusted ...netip.Prefix) func(r *http.Request) bool {
 	proxies := trustedBy("From", trusted)
 	inside := make([]netip.Prefix, len(networks))
@@ -139,11 +141,13 @@ func unmap(p netip.Prefix) netip.Prefix {
 	return p
 }
 
-// atUnixSocket says whether a peer came over a Unix socket: net/http calls it by the path that it is bound to, most often none.
+// atUnixSocket says whether a peer came over a Unix socket: net/http calls it by the path that it is bound to, most
+// often none.
 func atUnixSocket(peer string) bool { return peer == "" || peer[0] == '@' || peer[0] == '/' }
 
-// behind walks from peer to the client. The zero Addr is a peer at a Unix socket. Several fields of a name are one list. The client is alone
-// if it speaks for itself: nothing is left to read but perhaps its own address, which a server before this one has read.
+// behind walks from peer to the client. The zero Addr is a peer at a Unix socket. Several fields of a name are one
+// list. The client is alone if it speaks for itself: nothing is left to read but perhaps its own address, which a
+// server before this one has read.
 func behind(proxies []netip.Prefix, peer netip.Addr, fields []string) (client netip.Addr, alone bool) {
 	at := peer
 	for i := len(fields) - 1; i >= 0; i-- {

@@ -18,8 +18,8 @@ func accountOf(r *http.Request) string {
 	return accounts[keyby.SHA256(keyby.Header("X-Api-Key"))(r)]
 }
 
-// A client with an API key that exists is limited by its account, any other by its address: who invents keys gets no new limits.
-// Two proxies stand in front.
+// A client with an API key that exists is limited by its account, any other by its address: who invents keys gets no
+// new limits. Two proxies stand in front.
 func Example() {
 	key := keyby.First(
 		keyby.Prefixed("account:", accountOf),

@@ -7,8 +7,9 @@
 //
 // A request with the key "" is not limited. A client that can write what it likes into its key has a new limit
 // with each request, and can use up that of somebody else. So take only what was authenticated, or what the
-// client cannot choose, such as its address. An API key that nobody has looked up yet is whatever the client invents: a limit by
-// Header("X-Api-Key") limits nobody who sends another one each time. Give keys of different kinds different prefixes, as above.
+// client cannot choose, such as its address. An API key that nobody has looked up yet is whatever the client invents: a
+// limit by Header("X-Api-Key") limits nobody who sends another one each time. Give keys of different kinds different
+// prefixes, as above.
 package keyby
 
 import (
@@ -22,8 +23,9 @@ import (
 // Func is the key of a request, "" for none.
 type Func = func(r *http.Request) string
 
-// Header is the first value of a header field, "" without one. A client can write any field, so this alone is a key only where a
-// proxy in front replaces the field, or has checked it. Host, which net/http keeps apart from the other fields, is in small letters.
+// Header is the first value of a header field, "" without one. A client can write any field, so this alone is a key
+// only where a proxy in front replaces the field, or has checked it. Host, which net/http keeps apart from the other
+// fields, is in small letters.
 func Header(name string) Func {
 	name = http.CanonicalHeaderKey(name)
 	if name == "Host" {
@@ -60,9 +62,9 @@ func First(keys ...Func) Func {
 	}
 }
 
-// SHA256 is the hash of key, 64 hexadecimal digits, "" where key is: the API keys of clients, once they were checked, then do not get into
-// Redis, its files, its slow log and its CL.TOP. `printf %s "$API_KEY" | sha256sum` shows which one is whose. What
-// can be guessed, such as an e-mail address, can be found by its hash as well: take HMAC for that.
+// SHA256 is the hash of key, 64 hexadecimal digits, "" where key is: the API keys of clients, once they were checked,
+// then do not get into Redis, its files, its slow log and its CL.TOP. `printf %s "$API_KEY" | sha256sum` shows which
+// one is whose. What can be guessed, such as an e-mail address, can be found by its hash as well: take HMAC for that.
 func SHA256(key Func) Func { return hashed(key, Hash) }
 
 // HMAC is the HMAC-SHA256 of key under secret, 64 hexadecimal digits, "" where key is. Only processes that have
@@ -90,8 +92,9 @@ func hashed(key Func, hash func(string) string) Func {
 	}
 }
 
-// AtMost shortens keys, so that clients cannot fill the memory of Redis with long ones. A key of up to n bytes stays as it
-// is. A longer key, and one that looks like a hash, becomes "sha256:" and its hash (71 bytes). Different keys stay different.
+// AtMost shortens keys, so that clients cannot fill the memory of Redis with long ones. A key of up to n bytes stays as
+// it is. A longer key, and one that looks like a hash, becomes "sha256:" and its hash (71 bytes). Different keys stay
+// different.
 func AtMost(n int, key Func) Func {
 	return func(r *http.Request) string { return Shorten(n, key(r)) }
 }

@@ -56,7 +56,8 @@ func gave(slots int64) step {
 	return func() (ratelimit.Result, error) { return ratelimit.Result{Granted: -slots, By: "server"}, nil }
 }
 
-// What bounds the harm of a lost release: the first TTL is short, and is extended as soon as there is somebody who holds the lease.
+// What bounds the harm of a lost release: the first TTL is short, and is extended as soon as there is somebody who
+// holds the lease.
 func TestALeaseLastsShortlyUntilItsHolderKnowsOfIt(t *testing.T) {
 	t.Parallel()
 	for ttl, first := range map[time.Duration]time.Duration{time.Hour: 3 * time.Second, time.Second: time.Second} {
@@ -111,8 +112,8 @@ func TestALeaseOutlastsAnOutageThatIsShorterThanItsTTL(t *testing.T) {
 	}
 }
 
-// What ends the harm sooner: a slot that may have been granted is given back until the server has done so, or says twice that
-// there is none.
+// What ends the harm sooner: a slot that may have been granted is given back until the server has done so, or says
+// twice that there is none.
 func TestASlotWhoseReplyIsLostIsGivenBack(t *testing.T) {
 	t.Parallel()
 	for rule, c := range map[string]struct {
@@ -207,8 +208,8 @@ func (h *hung) Decide(ctx context.Context, c ratelimit.Call) (ratelimit.Result, 
 	return ratelimit.Result{}, ctx.Err()
 }
 
-// What goes on without its caller is bounded: an outage must not cost the process its memory. It is not parallel to the tests above, which
-// count on their share.
+// What goes on without its caller is bounded: an outage must not cost the process its memory. It is not parallel to the
+// tests above, which count on their share.
 func TestFewReleasesGoOnInTheBackground(t *testing.T) {
 	for rule, c := range map[string]struct {
 		answers step

@@ -15,8 +15,9 @@ import (
 	"redis-throttle/ratelimit/internal/taken"
 )
 
-// Admission is units of limits and slots that were taken together, the units by an estimate. Its slots renew themselves until it is settled
-// by what was used; where that fails for so long that somebody else may have one of them, its Context ends.
+// Admission is units of limits and slots that were taken together, the units by an estimate. Its slots renew themselves
+// until it is settled by what was used; where that fails for so long that somebody else may have one of them, its
+// Context ends.
 type Admission struct {
 	holding
 	call      ratelimit.Call
@@ -31,13 +32,14 @@ type Admission struct {
 // place is where a limit is in a call.
 type place struct{ key, rule int }
 
-// Admit takes the units and slots of a call, all or nothing, and keeps the slots until Settle. It is a call with VerbLimit, of which one key
-// at least has Slots with a TTL. Its ID is a random one if it is empty. Limit.Take is the estimate of a limit's units; without it, it is the
-// Cost. If there are too few units or slots, the error is a *ratelimit.LimitedError. When ctx ends the slots are no longer renewed. If the
-// reply to the call is lost, all of it is given back in the background.
+// Admit takes the units and slots of a call, all or nothing, and keeps the slots until Settle. It is a call with
+// VerbLimit, of which one key at least has Slots with a TTL. Its ID is a random one if it is empty. Limit.Take is the
+// estimate of a limit's units; without it, it is the Cost. If there are too few units or slots, the error is a
+// *ratelimit.LimitedError. When ctx ends the slots are no longer renewed. If the reply to the call is lost, all of it
+// is given back in the background.
 //
-// A call under the ID of an admission that holds its slots is charged nothing: a process that takes over somebody's work can go on with its
-// admission.
+// A call under the ID of an admission that holds its slots is charged nothing: a process that takes over somebody's
+// work can go on with its admission.
 func Admit(ctx context.Context, decider ratelimit.Decider, call ratelimit.Call) (*Admission, error) {
 	if err := checkAdmission(&call); err != nil {
 		return nil, err
@@ -84,9 +86,10 @@ func Admit(ctx context.Context, decider ratelimit.Decider, call ratelimit.Call) 
 	return a, nil
 }
 
-// DoAdmitted takes the units and slots of a call as Admit does, does work under them, and settles by what work said that it Used. It does so
-// also when work fails or panics: what work has not said stays charged as it was estimated. The context of work ends when a slot is lost; the
-// error is then ErrLost, beside that of work. A settlement that meets an outage goes on in the background, and is no error of work that is done.
+// DoAdmitted takes the units and slots of a call as Admit does, does work under them, and settles by what work said
+// that it Used. It does so also when work fails or panics: what work has not said stays charged as it was estimated.
+// The context of work ends when a slot is lost; the error is then ErrLost, beside that of work. A settlement that meets
+// an outage goes on in the background, and is no error of work that is done.
 func DoAdmitted(ctx context.Context, decider ratelimit.Decider, call ratelimit.Call, work func(ctx context.Context, a *Admission) error) error {
 	admission, err := Admit(ctx, decider, call)
 	if err != nil {
@@ -149,15 +152,16 @@ func (a *Admission) charged(result *ratelimit.Result) {
 // ID is what the slots are held under, such as for a VerbSettle in another process.
 func (a *Admission) ID() string { return a.id }
 
-// Context ends when a slot is lost, with the cause ErrLost, when the admission is settled, and with the context that it was taken with. Work
-// under the admission has to stop then.
+// Context ends when a slot is lost, with the cause ErrLost, when the admission is settled, and with the context that it
+// was taken with. Work under the admission has to stop then.
 func (a *Admission) Context() context.Context { return a.ctx }
 
 // Result says how the call went that took the units and slots.
 func (a *Admission) Result() ratelimit.Result { return a.result }
 
-// Used says how many units were used in the end of the limits of a key: one number for all of them, or one for each. The last word counts.
-// Limits that nothing is said of stay charged as they were estimated. A mistake is the error of Settle, which then settles the others.
+// Used says how many units were used in the end of the limits of a key: one number for all of them, or one for each.
+// The last word counts. Limits that nothing is said of stay charged as they were estimated. A mistake is the error of
+// Settle, which then settles the others.
 func (a *Admission) Used(key string, units ...int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -190,10 +194,10 @@ func (a *Admission) isApplied(key int) bool {
 	return key < len(a.result.Policies) && a.result.Policies[key].Name != ""
 }
 
-// Settle frees the slots and charges what was Used in place of what was taken: more, into debt if need be, or less. It does so also when ctx has
-// ended. The error is ErrLost if the slots had lapsed: then the units stay as they were estimated. If the server is away, Settle returns that
-// error, and the admission is settled in the background when the server is there again, until its slots would have lapsed. Only the first
-// call does anything; all return its error.
+// Settle frees the slots and charges what was Used in place of what was taken: more, into debt if need be, or less. It
+// does so also when ctx has ended. The error is ErrLost if the slots had lapsed: then the units stay as they were
+// estimated. If the server is away, Settle returns that error, and the admission is settled in the background when the
+// server is there again, until its slots would have lapsed. Only the first call does anything; all return its error.
 func (a *Admission) Settle(ctx context.Context) error {
 	a.once.Do(func() {
 		a.end()
@@ -220,7 +224,8 @@ func (a *Admission) undone() ratelimit.Call {
 	return a.settlement(func(key int) []int64 { return make([]int64, len(a.call.Keys[key].Limits)) })
 }
 
-// settlement is the call that settles the admission by what was used of the limits of each key. Keys of which nothing is said stay as they are.
+// settlement is the call that settles the admission by what was used of the limits of each key. Keys of which nothing
+// is said stay as they are.
 func (a *Admission) settlement(used func(key int) []int64) ratelimit.Call {
 	settle := ratelimit.Call{Verb: ratelimit.VerbSettle, ID: a.id}
 	for i, key := range a.call.Keys {

@@ -47,7 +47,8 @@ func used(settle ratelimit.Call, key string) string {
 	return "not named"
 }
 
-// What was used is charged in place of the estimate, once, however the work ends. What nothing was said of stays as it was.
+// What was used is charged in place of the estimate, once, however the work ends. What nothing was said of stays as it
+// was.
 func TestAnAdmissionSettlesItself(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
@@ -162,7 +163,8 @@ func TestAnAdmissionSettlesTheLimitsThatWereCharged(t *testing.T) {
 	}
 }
 
-// A slot that somebody else may have is an error at the end of the work, whatever the work returns. Without a slot nothing is done.
+// A slot that somebody else may have is an error at the end of the work, whatever the work returns. Without a slot
+// nothing is done.
 func TestWorkLearnsThatItsSlotIsLost(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")

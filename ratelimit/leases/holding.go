@@ -15,10 +15,11 @@ import (
 const (
 	// releasePatience bounds an attempt to give back what is held, and the pause before the next one.
 	releasePatience = 5 * time.Second
-	// firstPause is between the first two attempts to give something back in the background; each further one is twice as long.
+	// firstPause is between the first two attempts to give something back in the background; each further one is twice
+	// as long.
 	firstPause = 50 * time.Millisecond
-	// mostInBackground is how many leases and admissions a process gives back in the background at a time. Slots of others are free after
-	// their TTL.
+	// mostInBackground is how many leases and admissions a process gives back in the background at a time. Slots of
+	// others are free after their TTL.
 	mostInBackground = 1000
 )
 
@@ -43,8 +44,8 @@ type slot struct {
 	ttl time.Duration
 }
 
-// take sends a call that takes what is held. If the server may have granted it, or grant it yet, without that anybody learns of it, it is
-// given back in the background by back: the slots last for ttl.
+// take sends a call that takes what is held. If the server may have granted it, or grant it yet, without that anybody
+// learns of it, it is given back in the background by back: the slots last for ttl.
 func (h *holding) take(ctx context.Context, call, back ratelimit.Call, ttl time.Duration) (ratelimit.Result, error) {
 	result, err := h.decider.Decide(ctx, call)
 	if err == nil {
@@ -125,11 +126,12 @@ func ownerOf(decider ratelimit.Decider, id string) owner {
 	return owner{decider, id}
 }
 
-// givingBack is what is being given back in the background, by whose it was. A holder that takes something under its id again must
-// not lose it to what is left of the time before.
+// givingBack is what is being given back in the background, by whose it was. A holder that takes something under its id
+// again must not lose it to what is left of the time before.
 var givingBack = turns{of: map[owner]chan struct{}{}}
 
-// turns have, for each owner, a channel that holds one value while no attempt is under way. It is closed when there are to be no further ones.
+// turns have, for each owner, a channel that holds one value while no attempt is under way. It is closed when there are
+// to be no further ones.
 type turns struct {
 	mu sync.Mutex
 	of map[owner]chan struct{}
@@ -218,15 +220,15 @@ func (h *holding) end() {
 	h.cancel(context.Canceled)
 }
 
-// believed is how long a holder takes a lease for its own. It is a little less than the ttl, since timers of a busy process
-// are late.
+// believed is how long a holder takes a lease for its own. It is a little less than the ttl, since timers of a busy
+// process are late.
 func believed(ttl time.Duration) time.Duration { return ttl - ttl/20 }
 
 func (h *holding) lost() { h.cancel(ErrLost) }
 
 // renew ends with the Context. One that is under way when the lease is released takes no slot: CL.RENEW
-// revives nothing. lasts is how long the lease lasts that was taken. One that lasts shorter than its TTL is extended at once: a server
-// that is away for a few seconds from then on must not end the work.
+// revives nothing. lasts is how long the lease lasts that was taken. One that lasts shorter than its TTL is extended at
+// once: a server that is away for a few seconds from then on must not end the work.
 func (h *holding) renew(s slot, expiry *time.Timer, lasts time.Duration) {
 	pause := lasts / 3
 	if lasts < s.ttl {

@@ -30,12 +30,13 @@ type Options struct {
 	Key string
 	// Slots is how many leases of the key are held at a time. With 0 every call is limited.
 	Slots int64
-	// TTL is how long the lease lasts without a renewal, from 1 ms to 100 years. After it, the slot of a process that has
-	// died is free again. The lease renews itself three times within it, so choose a few times what a renewal may be late: a server
-	// that is away for less than half of it ends no work. If the reply that grants the lease is lost, its slot is free after 3 s.
+	// TTL is how long the lease lasts without a renewal, from 1 ms to 100 years. After it, the slot of a process that
+	// has died is free again. The lease renews itself three times within it, so choose a few times what a renewal may
+	// be late: a server that is away for less than half of it ends no work. If the reply that grants the lease is lost,
+	// its slot is free after 3 s.
 	TTL time.Duration
-	// MaxWait is how long to wait for a slot: 0 is not at all, ratelimit.Forever as long as it takes. The deadline of the
-	// context ends it, too.
+	// MaxWait is how long to wait for a slot: 0 is not at all, ratelimit.Forever as long as it takes. The deadline of
+	// the context ends it, too.
 	MaxWait time.Duration
 	// Group, Priority and the Weight of the Group say who of those that wait comes first. See ratelimit.Call.
 	Group            string
@@ -45,21 +46,22 @@ type Options struct {
 // ErrLost is why the Context of a Lease ends when it could not be renewed in time.
 var ErrLost = errors.New("leases: the lease is lost")
 
-// Lease is a slot that is held until it is released. It renews itself; where that fails for so long that somebody else may
-// have the slot, its Context ends.
+// Lease is a slot that is held until it is released. It renews itself; where that fails for so long that somebody else
+// may have the slot, its Context ends.
 type Lease struct {
 	holding
 	key string
 	ttl time.Duration
 }
 
-// firstTTL is how long a lease lasts at first. It is extended to its TTL as soon as the holder has the reply. Until then nobody knows
-// whether there is a holder: a request that the server executes after its caller has given up must not shut the slot for long.
+// firstTTL is how long a lease lasts at first. It is extended to its TTL as soon as the holder has the reply. Until
+// then nobody knows whether there is a holder: a request that the server executes after its caller has given up must
+// not shut the slot for long.
 const firstTTL = 3 * time.Second
 
 // Take takes a slot and keeps it until Release. If no slot is free, nor becomes free within MaxWait, the error is a
-// *ratelimit.LimitedError. When ctx ends the lease is no longer renewed; a call that still waits for a slot then returns and
-// leaves the line. If the reply to a call is lost, its slot is given back in the background.
+// *ratelimit.LimitedError. When ctx ends the lease is no longer renewed; a call that still waits for a slot then
+// returns and leaves the line. If the reply to a call is lost, its slot is given back in the background.
 func Take(ctx context.Context, decider ratelimit.Decider, o Options) (*Lease, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -83,8 +85,9 @@ func Take(ctx context.Context, decider ratelimit.Decider, o Options) (*Lease, er
 	return lease, nil
 }
 
-// Do takes a slot, does work under it and releases it. The context of work ends when the lease is lost; the error is then ErrLost, beside that
-// of work. A slot that could not be given back is given back in the background, and is no error of work that is done.
+// Do takes a slot, does work under it and releases it. The context of work ends when the lease is lost; the error is
+// then ErrLost, beside that of work. A slot that could not be given back is given back in the background, and is no
+// error of work that is done.
 func Do(ctx context.Context, decider ratelimit.Decider, o Options, work func(ctx context.Context) error) error {
 	lease, err := Take(ctx, decider, o)
 	if err != nil {
@@ -120,9 +123,9 @@ func (l *Lease) ID() string { return l.id }
 // with the context that it was taken with. Work under the lease has to stop then.
 func (l *Lease) Context() context.Context { return l.ctx }
 
-// Release gives the slot back, also when ctx has ended, which may be why the work is over. If the server is away, Release returns the
-// error, and the slot is given back in the background when the server is there again. It is free after the TTL at the latest. Only the
-// first call does anything; all return its error.
+// Release gives the slot back, also when ctx has ended, which may be why the work is over. If the server is away,
+// Release returns the error, and the slot is given back in the background when the server is there again. It is free
+// after the TTL at the latest. Only the first call does anything; all return its error.
 func (l *Lease) Release(ctx context.Context) error {
 	l.once.Do(func() {
 		if l.end(); l.decider != nil {
@@ -132,5 +135,6 @@ func (l *Lease) Release(ctx context.Context) error {
 	return l.err
 }
 
-// Forget ends the lease here without telling the server: the slot is free after the TTL. A Release after it does nothing.
+// Forget ends the lease here without telling the server: the slot is free after the TTL. A Release after it does
+// nothing.
 func (l *Lease) Forget() { l.once.Do(l.end) }

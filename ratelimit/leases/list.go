@@ -19,8 +19,8 @@ type Holders struct {
 	Waiting int64
 	// Leases are those that lapse next, in that order.
 	Leases []Held
-	// WaitingGroups is how many groups the callers that wait are of, also when fewer are listed. A group with callers of
-	// several priorities counts for each. Servers before 0.3.0 know no groups.
+	// WaitingGroups is how many groups the callers that wait are of, also when fewer are listed. A group with callers
+	// of several priorities counts for each. Servers before 0.3.0 know no groups.
 	WaitingGroups int64
 	// Groups are those groups, in the order of their turns.
 	Groups []Group
@@ -41,8 +41,8 @@ type Group struct {
 }
 
 // List sends CL.LEASES: it tells how many leases of key are held, how many callers wait, and who holds the count
-// leases (1 or more) that lapse next, and which count groups of callers are first in line. It changes nothing. Replicas answer it,
-// too. The client is what ratelimit.New takes.
+// leases (1 or more) that lapse next, and which count groups of callers are first in line. It changes nothing. Replicas
+// answer it, too. The client is what ratelimit.New takes.
 func List(ctx context.Context, client interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
 }, key string, count int64) (Holders, error) {

@@ -113,8 +113,9 @@ func (d Decision) By() string {
 }
 
 // Policy is the name of the limit that decided, as the RateLimit header fields have it: the one that
-// Limit.Named gave, otherwise that of its policy (ratelimit.Policy), otherwise "default", or "limit-1", "limit-2" and so on of several. It is
-// "" where no limit decided: after an error, when the key is banned, with leases, by "policy" and by "none".
+// Limit.Named gave, otherwise that of its policy (ratelimit.Policy), otherwise "default", or "limit-1", "limit-2" and
+// so on of several. It is "" where no limit decided: after an error, when the key is banned, with leases, by "policy"
+// and by "none".
 func (d Decision) Policy() string {
 	if d.Err != nil || field.Nobody(d.Result.By) || d.Result.Banned {
 		return ""

@@ -1,5 +1,5 @@
-// Package otellimit counts and times the decisions of a rate limiter through OpenTelemetry, and writes denials and errors
-// into the spans of the requests.
+// Package otellimit counts and times the decisions of a rate limiter through OpenTelemetry, and writes denials and
+// errors into the spans of the requests.
 //
 //	observe, err := otellimit.New(otellimit.Options{})
 //	limiter := observed.New(ratelimit.New(client, ratelimit.Options{}), observe)
@@ -10,12 +10,13 @@
 //	ratelimit.shadowed            ratelimit.policy
 //	ratelimit.decision.duration   ratelimit.verb, ratelimit.by
 //
-// The verb is what was done: limit, refund, lease and so on (ratelimit.Verb). The outcome is allowed, limited, outage, overload, cancelled or error. The policy is the name of the limit that decided
-// (ratelimit.Limit.Named), "" where none did; of shadowed it is the limit that would have denied the call if it were
-// enforced (ratelimit.Limit.Shadow). By is where it was decided: server, cache, batch, local or policy.
+// The verb is what was done: limit, refund, lease and so on (ratelimit.Verb). The outcome is allowed, limited, outage,
+// overload, cancelled or error. The policy is the name of the limit that decided (ratelimit.Limit.Named), "" where none
+// did; of shadowed it is the limit that would have denied the call if it were enforced (ratelimit.Limit.Shadow). By is
+// where it was decided: server, cache, batch, local or policy.
 //
-// There is no attribute for keys: each value would be a time series, clients could make as many as they like, and keys may
-// hold addresses or secrets. CL.TOP shows which keys are limited most. For the same reason the names of limits must
+// There is no attribute for keys: each value would be a time series, clients could make as many as they like, and keys
+// may hold addresses or secrets. CL.TOP shows which keys are limited most. For the same reason the names of limits must
 // come from the program, never from a request.
 package otellimit
 

@@ -10,7 +10,8 @@
 //
 // Call Follow once for the client, unless it is one of Share.
 //
-// Calls of several goroutines need not know each other: those of a Limiter share pipelines by themselves. Share is for options.
+// Calls of several goroutines need not know each other: those of a Limiter share pipelines by themselves. Share is for
+// options.
 package pipelimit
 
 import (
@@ -36,8 +37,9 @@ type Pipe interface {
 	Process(ctx context.Context, cmd redis.Cmder) error
 }
 
-// Queue queues a call of any verb that does not wait. It sends commands of the module alone: a pipeline has no answer yet when it would have
-// to be sent as functions. Without the module, call a Limiter on Share. No layer sees the call: limits of ratelimit.Policy are those of the code.
+// Queue queues a call of any verb that does not wait. It sends commands of the module alone: a pipeline has no answer
+// yet when it would have to be sent as functions. Without the module, call a Limiter on Share. No layer sees the call:
+// limits of ratelimit.Policy are those of the code.
 func Queue(ctx context.Context, pipe Pipe, call ratelimit.Call) *Reply {
 	if call.Verb == ratelimit.VerbWait || (call.Verb == ratelimit.VerbLease && call.MaxWait != 0) {
 		return &Reply{err: fmt.Errorf("pipelimit: %v waits, which would hold up the pipeline", call.Verb)}
@@ -52,8 +54,8 @@ func Queue(ctx context.Context, pipe Pipe, call ratelimit.Call) *Reply {
 
 var errQueued = errors.New("pipelimit: the pipeline has not been executed, or its Exec returned the error that it failed with")
 
-// Result is the result of the call, once the pipeline was executed. go-redis has errors that it tells by Exec alone, such as that a new
-// connection's password is wrong: check that first.
+// Result is the result of the call, once the pipeline was executed. go-redis has errors that it tells by Exec alone,
+// such as that a new connection's password is wrong: check that first.
 func (r *Reply) Result() (ratelimit.Result, error) {
 	if r.err != nil {
 		return ratelimit.Result{}, r.err
@@ -65,11 +67,12 @@ func (r *Reply) Result() (ratelimit.Result, error) {
 	return result, err
 }
 
-// Follow makes the pipelines of client reach the new master after a failover in a cluster. go-redis asks a cluster for its
-// masters once a minute, and when it repeats a command; it repeats no pipeline with a call that charges. After Follow it asks
-// as soon as a pipeline meets an outage, in the background and once in 200 ms at most. Call it once for each client, before its
-// first pipeline. A client of one server then leaves one that loads its data or has lost its master, as another server may have its
-// address: by itself go-redis does so at READONLY alone. Follow does nothing for clients of other kinds, which need no help.
+// Follow makes the pipelines of client reach the new master after a failover in a cluster. go-redis asks a cluster for
+// its masters once a minute, and when it repeats a command; it repeats no pipeline with a call that charges. After
+// Follow it asks as soon as a pipeline meets an outage, in the background and once in 200 ms at most. Call it once for
+// each client, before its first pipeline. A client of one server then leaves one that loads its data or has lost its
+// master, as another server may have its address: by itself go-redis does so at READONLY alone. Follow does nothing for
+// clients of other kinds, which need no help.
 func Follow(client redis.UniversalClient) {
 	if cluster, ok := client.(reloader); ok {
 		client.AddHook(follower{func(ctx context.Context, err error) {

@@ -7,8 +7,9 @@ import (
 	"redis-throttle/ratelimit"
 )
 
-// Apply is a call on one key with the limits and the ban of r, for programs that apply rules by themselves (NewReader, Parse). The error says
-// why the limits of the call count instead. A rule that lets everything through (None) has no call.
+// Apply is a call on one key with the limits and the ban of r, for programs that apply rules by themselves (NewReader,
+// Parse). The error says why the limits of the call count instead. A rule that lets everything through (None) has no
+// call.
 func (r *Rule) Apply(call ratelimit.Call) (ratelimit.Call, error) {
 	limits, why := r.limitsFor(&call, call.Keys[0].Limits)
 	if why != "" {

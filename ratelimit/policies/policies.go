@@ -1,5 +1,5 @@
-// Package policies changes limits while a program runs. A limit in the code has a name, and stays the default. A hash in Redis may say
-// otherwise, for everybody or for some keys:
+// Package policies changes limits while a program runs. A limit in the code has a name, and stays the default. A hash
+// in Redis may say otherwise, for everybody or for some keys:
 //
 //	limiter := ratelimit.With(policies.New(ratelimit.New(client, ratelimit.Options{}), client, policies.Options{}))
 //	result, err := limiter.Limit(ctx, "user:42", ratelimit.Policy("api", ratelimit.Rate(100, time.Minute)), 1)
@@ -24,14 +24,14 @@ import (
 	"redis-throttle/ratelimit/internal/about"
 )
 
-// Policies is a Decider that puts the limits of a hash in place of those of the code. It changes keys whose limits are of
-// ratelimit.Policy, where the hash has a value for them, and nothing else: other calls are handed on as they are.
+// Policies is a Decider that puts the limits of a hash in place of those of the code. It changes keys whose limits are
+// of ratelimit.Policy, where the hash has a value for them, and nothing else: other calls are handed on as they are.
 //
-// Put it around a guard.Guard, cached.Cached and batched.Batched, and inside of observed.New: these then see the limits in force, and
-// Result.Policies tells of them.
+// Put it around a guard.Guard, cached.Cached and batched.Batched, and inside of observed.New: these then see the limits
+// in force, and Result.Policies tells of them.
 //
-// A call that a NONE lets through has a Result whose By is "none", and the server learns nothing of it. If it is about several keys, the
-// others decide.
+// A call that a NONE lets through has a Result whose By is "none", and the server learns nothing of it. If it is about
+// several keys, the others decide.
 type Policies struct {
 	next   ratelimit.Decider
 	reader *Reader
@@ -198,8 +198,8 @@ func none(call *ratelimit.Call, key int, applied []ratelimit.Applied) ratelimit.
 	return ratelimit.Result{Key: call.Keys[key].Name, KeyIndex: key, By: "none", Policies: applied}
 }
 
-// ban puts the ban of r in place of that of a call, and says whether it has one. Calls that the server refuses together with a ban keep
-// what they have.
+// ban puts the ban of r in place of that of a call, and says whether it has one. Calls that the server refuses together
+// with a ban keep what they have.
 func (r *Rule) ban(call *ratelimit.Call) bool {
 	leased := func(key ratelimit.Key) bool { return key.TTL != 0 }
 	if r.Ban == 0 || call.Verb != ratelimit.VerbLimit || call.Any || call.MaxWait != 0 || slices.ContainsFunc(call.Keys, leased) {

@@ -25,11 +25,11 @@ type Client interface {
 type Options struct {
 	// Hash is the key of the hash; "throttle:policies" when it is empty.
 	Hash string
-	// Refresh is how old what was read may be before a call has it read again, in the background: 1 s when it is 0. Up to a tenth of it is
-	// added or taken off at random, so that processes do not read together.
+	// Refresh is how old what was read may be before a call has it read again, in the background: 1 s when it is 0. Up
+	// to a tenth of it is added or taken off at random, so that processes do not read together.
 	Refresh time.Duration
-	// Read reads the fields from elsewhere, such as from a file. The client is not asked then. A read that takes longer than 5 s, or than the
-	// context of Reader.Read lasts, is given up, also if it does not return.
+	// Read reads the fields from elsewhere, such as from a file. The client is not asked then. A read that takes longer
+	// than 5 s, or than the context of Reader.Read lasts, is given up, also if it does not return.
 	Read func(ctx context.Context) (map[string]string, error)
 	// Logger gets a line for each policy that changes, and for what cannot be read, once; slog.Default when nil.
 	Logger *slog.Logger
@@ -51,8 +51,8 @@ const (
 	prefix       = "redis-throttle: "
 )
 
-// Reader keeps the rules of a hash. It reads the hash when they are first asked for, and again when they are asked for and Refresh is
-// over. Without calls it reads nothing, unless Watch does. It is safe for concurrent use.
+// Reader keeps the rules of a hash. It reads the hash when they are first asked for, and again when they are asked for
+// and Refresh is over. Without calls it reads nothing, unless Watch does. It is safe for concurrent use.
 type Reader struct {
 	o      Options
 	client Client
@@ -79,7 +79,8 @@ type reading struct {
 	whole   time.Time         // when hash was read
 }
 
-// NewReader returns a Reader for programs that apply rules by themselves; New has one. It panics if it has nothing to read by.
+// NewReader returns a Reader for programs that apply rules by themselves; New has one. It panics if it has nothing to
+// read by.
 func NewReader(client Client, o Options) *Reader {
 	if o.Read == nil && (client == nil || reflect.ValueOf(client).Kind() == reflect.Pointer && reflect.ValueOf(client).IsNil()) {
 		panic("policies: a Redis client is needed, not nil, or Options.Read")
@@ -96,8 +97,9 @@ func NewReader(client Client, o Options) *Reader {
 	return &Reader{o: o, client: client, epoch: time.Now(), first: make(chan struct{}), last: reading{counts: map[string]*Rule{}}}
 }
 
-// Rules are those that count now. Where nothing has been read yet it waits for that, as long as ctx lasts and 200 ms at most; a read
-// that takes longer goes on in the background, and there are no rules until it ends. It never waits for a later read.
+// Rules are those that count now. Where nothing has been read yet it waits for that, as long as ctx lasts and 200 ms at
+// most; a read that takes longer goes on in the background, and there are no rules until it ends. It never waits for a
+// later read.
 func (r *Reader) Rules(ctx context.Context) *Rules {
 	rules := r.rules.Load()
 	if rules == nil {
@@ -140,8 +142,9 @@ func (r *Reader) refresh(ctx context.Context) {
 	r.reading.Store(false)
 }
 
-// Watch reads the hash whenever Refresh is over, also while no calls come, until ctx ends. It begins when rules are first asked for: what nobody
-// needs is not read. The first call after an idle time then goes by what the hash says, not by what it said before.
+// Watch reads the hash whenever Refresh is over, also while no calls come, until ctx ends. It begins when rules are
+// first asked for: what nobody needs is not read. The first call after an idle time then goes by what the hash says,
+// not by what it said before.
 func (r *Reader) Watch(ctx context.Context) {
 	select {
 	case <-r.first:
@@ -372,7 +375,8 @@ func equal(a, b map[string]string) bool {
 	return true
 }
 
-// longestSaid is how many bytes of a field, a value or an error stand in a line of the log: a value may be of any length.
+// longestSaid is how many bytes of a field, a value or an error stand in a line of the log: a value may be of any
+// length.
 const longestSaid = 300
 
 // cut is the beginning of a long text.

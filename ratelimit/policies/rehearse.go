@@ -58,8 +58,8 @@ func enforced(words []string) (all []string) {
 	return all
 }
 
-// Rehearsal is a value of a policy under which what counts now, as a value or "", goes on, and the limits of next are shadows: they count, and deny
-// nobody. A shadow begins no ban, so that of now stays.
+// Rehearsal is a value of a policy under which what counts now, as a value or "", goes on, and the limits of next are
+// shadows: they count, and deny nobody. A shadow begins no ban, so that of now stays.
 func Rehearsal(name, now, next string) (string, error) {
 	value, err := ParseValue(name, next)
 	switch {

@@ -81,8 +81,8 @@ type policy struct {
 	lengths  []int                    // of prefixes, the longest first
 }
 
-// Parse reads a hash. Errors are those of fields that cannot be read, by field; Rules has the others. Fields that begin with @ are no
-// policies, and are left out.
+// Parse reads a hash. Errors are those of fields that cannot be read, by field; Rules has the others. Fields that begin
+// with @ are no policies, and are left out.
 func Parse(hash map[string]string) (*Rules, map[string]error) {
 	errs := map[string]error{}
 	rules := &Rules{policies: map[string]*policy{}}
@@ -134,8 +134,8 @@ func (r *Rules) add(of Field, rule *Rule) {
 // Len is how many rules there are.
 func (r *Rules) Len() int { return r.count }
 
-// Choose is the rule that counts for a key of a policy: that of the exact key, then that of the longest prefix, then that of the name. Nil
-// is the default of the code.
+// Choose is the rule that counts for a key of a policy: that of the exact key, then that of the longest prefix, then
+// that of the name. Nil is the default of the code.
 func (r *Rules) Choose(name, key string) *Rule {
 	if len(r.policies) == 0 {
 		return nil

@@ -28,9 +28,9 @@ type Value struct {
 // longestBan is the longest one that the server takes.
 const longestBan = 100 * 365 * 24 * time.Hour
 
-// ParseValue reads the value of a field of a policy with a name: the words of limits as CL.LIMIT takes them, in any case, each limit
-// with NAME and a name if it has one, and BAN with AFTER at the end; or NONE alone. Whatever is said by the code, such as TAKE and COST,
-// is an error.
+// ParseValue reads the value of a field of a policy with a name: the words of limits as CL.LIMIT takes them, in any
+// case, each limit with NAME and a name if it has one, and BAN with AFTER at the end; or NONE alone. Whatever is said
+// by the code, such as TAKE and COST, is an error.
 func ParseValue(name, text string) (Value, error) {
 	words := strings.FieldsFunc(text, isSpace)
 	if len(words) == 1 && strings.EqualFold(words[0], "NONE") {
@@ -61,7 +61,8 @@ func ParseValue(name, text string) (Value, error) {
 
 func isSpace(r rune) bool { return strings.ContainsRune(" \t\n\v\f\r", r) }
 
-// splitLimits parts the words of a value into those of each limit, and what begins with BAN. The word after NAME is a name, whatever it is.
+// splitLimits parts the words of a value into those of each limit, and what begins with BAN. The word after NAME is a
+// name, whatever it is.
 func splitLimits(words []string) (limits [][]string, rest []string) {
 	begin := 0
 	for i := 0; i < len(words); i++ {

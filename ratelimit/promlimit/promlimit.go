@@ -10,9 +10,10 @@
 //	ratelimit_shadowed_total{policy}
 //	ratelimit_decision_duration_seconds{verb, by}
 //
-// The verb is what was done: limit, refund, lease and so on (ratelimit.Verb). The outcome is allowed, limited, outage, overload, cancelled or error. The policy is the name of the limit that decided
-// (ratelimit.Limit.Named), "" where none did; of shadowed it is the limit that would have denied the call if it were
-// enforced (ratelimit.Limit.Shadow). By is where it was decided: server, cache, batch, local or policy.
+// The verb is what was done: limit, refund, lease and so on (ratelimit.Verb). The outcome is allowed, limited, outage,
+// overload, cancelled or error. The policy is the name of the limit that decided (ratelimit.Limit.Named), "" where none
+// did; of shadowed it is the limit that would have denied the call if it were enforced (ratelimit.Limit.Shadow). By is
+// where it was decided: server, cache, batch, local or policy.
 //
 // There is no label for keys: each value would be a time series for ever, clients could make as many as they like, and
 // keys may hold addresses or secrets. CL.TOP shows which keys are limited most. For the same reason the names of

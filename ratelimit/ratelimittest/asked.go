@@ -19,8 +19,8 @@ type Asked struct {
 	At time.Time
 	// Call is the call as a value. Of commands that came by Process it is the zero Call.
 	Call ratelimit.Call
-	// Commands are the words that a server would have been sent: one command, except that a lease that waits for its slot sends a
-	// second one. A call that is wrong in itself sends none.
+	// Commands are the words that a server would have been sent: one command, except that a lease that waits for its
+	// slot sends a second one. A call that is wrong in itself sends none.
 	Commands [][]string
 	// Done says that the call has its answer: Result and Err.
 	Done   bool

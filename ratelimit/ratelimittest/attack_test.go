@@ -60,7 +60,8 @@ func TestWhatOutlastsItsTestIsAnswered(t *testing.T) {
 	})
 }
 
-// Advance is safe for concurrent use. Outside of a bubble the times add up; in a bubble they are slept at the same time.
+// Advance is safe for concurrent use. Outside of a bubble the times add up; in a bubble they are slept at the same
+// time.
 func TestTheClockIsAdvancedBySeveral(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T) {
@@ -117,8 +118,8 @@ func TestNoCommandIsAnError(t *testing.T) {
 	}
 }
 
-// A lease is renewed at its instants however the time passes: in steps of any length, by Advance or by itself, by several goroutines, with
-// the wall clock set to and fro.
+// A lease is renewed at its instants however the time passes: in steps of any length, by Advance or by itself, by
+// several goroutines, with the wall clock set to and fro.
 func TestALeaseLastsHoweverTimePasses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

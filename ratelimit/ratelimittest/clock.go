@@ -2,8 +2,8 @@ package ratelimittest
 
 import "time"
 
-// The fake clock of a bubble starts in 2000, by the documentation of testing/synctest. No machine that builds this package
-// has a clock in these years, so a clock that says so is a bubble's.
+// The fake clock of a bubble starts in 2000, by the documentation of testing/synctest. No machine that builds this
+// package has a clock in these years, so a clock that says so is a bubble's.
 var (
 	bubblesStart = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 	bubblesEnd   = time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -11,7 +11,8 @@ var (
 
 // clock is the clock of the server: the time that has passed, and the wall clock, which may be set.
 type clock struct {
-	// bubble says that time passes as in the bubble, since began. Otherwise passed is how much has since the clock was set.
+	// bubble says that time passes as in the bubble, since began. Otherwise passed is how much has since the clock was
+	// set.
 	bubble  bool
 	began   time.Time
 	passed  time.Duration
@@ -37,7 +38,8 @@ func (c *clock) elapsed() time.Duration {
 // wallNs is what the wall clock says, in ns since the Unix epoch.
 func (c *clock) wallNs() int64 { return c.startNs + int64(c.elapsed()) }
 
-// set sets the wall clock. Outside of a bubble elapsed begins anew, so that a clock which is set back and advanced never ends.
+// set sets the wall clock. Outside of a bubble elapsed begins anew, so that a clock which is set back and advanced
+// never ends.
 func (c *clock) set(at time.Time) {
 	c.passed = 0
 	c.startNs = at.UnixNano() - int64(c.elapsed())

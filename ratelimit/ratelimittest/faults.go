@@ -13,8 +13,8 @@ import (
 // ErrOutage is the error of a server that is not there: connection refused. ratelimit.IsOutage is true for it.
 var ErrOutage error = &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 
-// ReplyError is an error that the server replies, its code in front, for Fail: such as "LOADING Redis is loading the dataset in
-// memory", which is an outage, or "NOPERM ...", which is not.
+// ReplyError is an error that the server replies, its code in front, for Fail: such as "LOADING Redis is loading the
+// dataset in memory", which is an outage, or "NOPERM ...", which is not.
 type ReplyError string
 
 func (e ReplyError) Error() string { return string(e) }
@@ -35,12 +35,12 @@ type Faults struct {
 	commands int
 }
 
-// Next has the faults of the next n commands alone. A call sends one command, except that a lease that waits for its slot
-// sends a second one.
+// Next has the faults of the next n commands alone. A call sends one command, except that a lease that waits for its
+// slot sends a second one.
 func (f Faults) Next(n int) Faults { return Faults{f.s, max(n, 0)} }
 
-// Fail fails commands with err, and nothing is executed. Unless the fault is for the Next commands, all callers that are in line, hang or
-// have a slow answer on its way get the error, too.
+// Fail fails commands with err, and nothing is executed. Unless the fault is for the Next commands, all callers that
+// are in line, hang or have a slow answer on its way get the error, too.
 func (f Faults) Fail(err error) {
 	if err == nil {
 		f.Heal()
@@ -49,13 +49,13 @@ func (f Faults) Fail(err error) {
 	f.set(fault{kind: failing, err: err})
 }
 
-// Hang keeps commands waiting until Heal or the next fault, as a server that stands still does. They are executed then, also where the
-// caller has given up meanwhile. Callers in line stay there. Unlike a client with a socket, nobody here loses patience: a call ends
-// with its context.
+// Hang keeps commands waiting until Heal or the next fault, as a server that stands still does. They are executed then,
+// also where the caller has given up meanwhile. Callers in line stay there. Unlike a client with a socket, nobody here
+// loses patience: a call ends with its context.
 func (f Faults) Hang() { f.set(fault{kind: hanging}) }
 
-// Slow lets the answers to commands come d later. They are executed at once, also where the caller gives up before the answer.
-// If d is not positive it is Heal.
+// Slow lets the answers to commands come d later. They are executed at once, also where the caller gives up before the
+// answer. If d is not positive it is Heal.
 func (f Faults) Slow(d time.Duration) {
 	if d <= 0 {
 		f.Heal()

@@ -17,8 +17,8 @@ import (
 
 // server is the host of the keys as a client sees it: callers block until they have their answers.
 //
-// It starts no goroutine. Outside of bubbles nothing happens but in calls, Advance and SetTime. In a bubble a timer fires when
-// the next caller is due.
+// It starts no goroutine. Outside of bubbles nothing happens but in calls, Advance and SetTime. In a bubble a timer
+// fires when the next caller is due.
 type server struct {
 	mu      sync.Mutex // guards all below; nobody blocks who holds it
 	clock   clock
@@ -153,8 +153,8 @@ func unknown(args []any) error {
 	return ReplyError(text)
 }
 
-// execute runs a command on the host. Then it wakes the callers that may go on, unless its own caller has to wait: that one
-// has to be in s.inLine before.
+// execute runs a command on the host. Then it wakes the callers that may go on, unless its own caller has to wait: that
+// one has to be in s.inLine before.
 func (s *server) execute(args []any) (out outcome, waiter embedded.Waiter) {
 	s.words, s.bytes = s.words[:0], s.bytes[:0]
 	for _, arg := range args {

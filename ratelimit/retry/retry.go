@@ -52,8 +52,9 @@ func (b Backoff) Do(ctx context.Context, do func(ctx context.Context) error) err
 	}
 }
 
-// Until waits until a call that was denied can succeed, as far as its result tells, and returns nil. It returns a *ratelimit.LimitedError at
-// once when no waiting can help, and the cause of ctx when that ends first. A result that is not limited needs no waiting.
+// Until waits until a call that was denied can succeed, as far as its result tells, and returns nil. It returns a
+// *ratelimit.LimitedError at once when no waiting can help, and the cause of ctx when that ends first. A result that is
+// not limited needs no waiting.
 func Until(ctx context.Context, result ratelimit.Result) error {
 	switch {
 	case context.Cause(ctx) != nil:

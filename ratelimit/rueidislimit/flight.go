@@ -33,7 +33,8 @@ func leadsElsewhere(reply *rueidis.RedisError) bool {
 // leavePause is between two times that a server is left: the answers of many calls may say so.
 const leavePause = 100 * time.Millisecond
 
-// leave has the server close the connection, which rueidis has no call for. The next one goes to where the address leads then.
+// leave has the server close the connection, which rueidis has no call for. The next one goes to where the address
+// leads then.
 func (f *flight) leave(ctx context.Context, client rueidis.Client) {
 	before, now := f.left.Load(), lag.Ns(time.Now())
 	if now-before < int64(leavePause) || !f.left.CompareAndSwap(before, now) {
@@ -78,9 +79,9 @@ type answer struct {
 	err   error
 }
 
-// within is send for a caller that may leave. rueidis would end the call with its deadline, also where the reply is there and nobody has
-// read it yet, and close a connection that carries one call alone. A caller that leaves would end a dial that others wait for. While the
-// buffer of rueidis is full, it looks at no context.
+// within is send for a caller that may leave. rueidis would end the call with its deadline, also where the reply is
+// there and nobody has read it yet, and close a connection that carries one call alone. A caller that leaves would end
+// a dial that others wait for. While the buffer of rueidis is full, it looks at no context.
 func (f *flight) within(ctx context.Context, client rueidis.Client, command rueidis.Completed) (any, error) {
 	watch := shared.Watch(&f.server)
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))

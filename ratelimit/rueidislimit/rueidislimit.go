@@ -7,9 +7,10 @@
 // Calls that go out at the same time share a connection, as always with rueidis: it needs no
 // pipelines. No call that charges units is sent twice.
 //
-// At most 10,000 calls of a Limiter are under way; a call beyond that is an overload (ratelimit.IsOverload). A call whose deadline passes
-// is given as much more time as this process was late. If its reply does not come, but those of others do, that is an overload too, and no
-// outage. A server that is no master any more is left at once, outside of a cluster: calls go to where its address leads then.
+// At most 10,000 calls of a Limiter are under way; a call beyond that is an overload (ratelimit.IsOverload). A call
+// whose deadline passes is given as much more time as this process was late. If its reply does not come, but those of
+// others do, that is an overload too, and no outage. A server that is no master any more is left at once, outside of a
+// cluster: calls go to where its address leads then.
 package rueidislimit
 
 import (
@@ -30,9 +31,10 @@ import (
 )
 
 // New returns a Limiter on client. It panics if client is nil. Its methods send, and return when the reply is there or
-// their context is over. A caller that waits, in Wait or for a lease, has a connection of the pool of blocking commands. It leaves the line by
-// CLIENT UNBLOCK when its context ends, and gives back what it got at the same moment; a user without the permission for CLIENT ID and CLIENT UNBLOCK
-// leaves by closing the connection, and what it got is lost.
+// their context is over. A caller that waits, in Wait or for a lease, has a connection of the pool of blocking
+// commands. It leaves the line by CLIENT UNBLOCK when its context ends, and gives back what it got at the same moment;
+// a user without the permission for CLIENT ID and CLIENT UNBLOCK leaves by closing the connection, and what it got is
+// lost.
 func New(client rueidis.Client) *ratelimit.Limiter {
 	return ratelimit.New(Client(client), ratelimit.Options{})
 }

@@ -21,9 +21,9 @@ const (
 	unblockPause = 20 * time.Millisecond
 )
 
-// Stand is for package ratelimit: it sends a command that waits, and returns at once. answers gets the command's error, nil for a reply. alive
-// asks the server where it waits for a sign of life. leave has the caller leave the line, in the background: answers still gets what comes
-// within patience.
+// Stand is for package ratelimit: it sends a command that waits, and returns at once. answers gets the command's error,
+// nil for a reply. alive asks the server where it waits for a sign of life. leave has the caller leave the line, in the
+// background: answers still gets what comes within patience.
 //
 // rueidis itself drops the reply of a command whose context has ended, and with it the units that the command got.
 func (s sender) Stand(ctx context.Context, cmd *redis.Cmd) (answers <-chan error, alive func(context.Context) error, leave func(patience time.Duration)) {
@@ -42,8 +42,8 @@ func (s sender) Stand(ctx context.Context, cmd *redis.Cmd) (answers <-chan error
 	return all, p.alive, func(patience time.Duration) { go p.leave(patience) }
 }
 
-// stand waits for the reply, wherever in a cluster the key goes. A node to which the command could not be sent is passed by for another
-// one, as the key may have a new master.
+// stand waits for the reply, wherever in a cluster the key goes. A node to which the command could not be sent is
+// passed by for another one, as the key may have a new master.
 func (s sender) stand(ctx context.Context, p *place, args []any) (any, error) {
 	to, asking, key, away := "", false, args[1].(string), map[string]bool{}
 	var last error
@@ -79,7 +79,8 @@ func (s sender) stand(ctx context.Context, p *place, args []any) (any, error) {
 	return nil, cmp.Or(last, fmt.Errorf("the key moved more than %d times", redirects))
 }
 
-// node is the client of the node at addr, or, if that is empty, of one that may have the key and is not away. at is its address.
+// node is the client of the node at addr, or, if that is empty, of one that may have the key and is not away. at is its
+// address.
 func (s sender) node(ctx context.Context, addr, key string, away map[string]bool) (at string, node rueidis.Client, err error) {
 	if s.client.Mode() != rueidis.ClientModeCluster {
 		return "", s.client, nil
@@ -179,7 +180,8 @@ func (p *place) alive(ctx context.Context) error {
 	return err
 }
 
-// master is the address of the master that Sentinels name; empty without Sentinels, and where there are replicas as well.
+// master is the address of the master that Sentinels name; empty without Sentinels, and where there are replicas as
+// well.
 func (s sender) master() (addr string) {
 	if s.client.Mode() != rueidis.ClientModeSentinel {
 		return ""
@@ -225,7 +227,8 @@ func (p *place) leave(patience time.Duration) {
 	}
 }
 
-// unblock asks the server to answer the caller. It returns whether to ask again: the command may not have got there yet.
+// unblock asks the server to answer the caller. It returns whether to ask again: the command may not have got there
+// yet.
 func (p *place) unblock(ctx context.Context) (again bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

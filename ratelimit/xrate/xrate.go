@@ -1,5 +1,5 @@
-// Package xrate has the shape of golang.org/x/time/rate: a program that uses xrate.New instead of rate.NewLimiter shares
-// its limit with other processes.
+// Package xrate has the shape of golang.org/x/time/rate: a program that uses xrate.New instead of rate.NewLimiter
+// shares its limit with other processes.
 //
 //	limiter := xrate.New(ratelimit.New(client, ratelimit.Options{}), xrate.Options{
 //		Key: "reports", Limit: ratelimit.Rate(5, time.Hour).Burst(2),
@@ -23,7 +23,8 @@ type Options struct {
 	Key string
 	// Limit is a Rate.
 	Limit ratelimit.Limit
-	// OnError is called with each error that has no place in a result. Nil logs through slog, of each kind one line in ten seconds.
+	// OnError is called with each error that has no place in a result. Nil logs through slog, of each kind one line in
+	// ten seconds.
 	OnError func(error)
 	// FailClosed makes Allow and Reserve say no during an outage of Redis (ratelimit.IsOutage), instead
 	// of yes without a delay. They say no to every other error.

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// history draws the steps of one history. A few keys and periods come again and again, so that calls meet what others left.
+// history draws the steps of one history. A few keys and periods come again and again, so that calls meet what others
+// left.
 type history struct {
 	*rand.Rand
 	kinds   []string // of limits, with their periods: each call draws counts for some of them
@@ -51,7 +52,8 @@ var periods = []period{
 	{"1d", 24 * time.Hour}, {"7d", 7 * 24 * time.Hour}, {"365d", 365 * 24 * time.Hour}, {"0.3ms", 300 * time.Microsecond},
 }
 
-// ends are the shortest periods and the longest one. A step of the clock over the latter would lead out of the range of instants.
+// ends are the shortest periods and the longest one. A step of the clock over the latter would lead out of the range of
+// instants.
 var ends = []period{{"106751d", 365 * 24 * time.Hour}, {"0.001ms", time.Microsecond}, {"0.000001ms", time.Microsecond}}
 
 // drawKinds chooses what the limits of the history are.

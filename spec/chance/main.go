@@ -1,11 +1,12 @@
-// Chance compares an engine in another language with the limiter: random histories, each a transcript as in spec/, for `go run ./spec/chance`.
+// Chance compares an engine in another language with the limiter: random histories, each a transcript as in spec/, for
+// `go run ./spec/chance`.
 //
-// It writes a history to its standard output, the calls with the replies of the limiter, and an empty line. Whoever has run it answers with a
-// line: "ok", or what differs. Then the next one comes. Of a history that differs it sends shorter ones, writes the shortest to its standard
-// error, and ends with the status 1.
+// It writes a history to its standard output, the calls with the replies of the limiter, and an empty line. Whoever has
+// run it answers with a line: "ok", or what differs. Then the next one comes. Of a history that differs it sends
+// shorter ones, writes the shortest to its standard error, and ends with the status 1.
 //
-// N in the environment is how many histories, SEED is that of the first: without it, or with 0, each run takes a new one. MOST is after how many
-// histories that differ it gives up.
+// N in the environment is how many histories, SEED is that of the first: without it, or with 0, each run takes a new
+// one. MOST is after how many histories that differ it gives up.
 package main
 
 import (
@@ -95,8 +96,8 @@ func (p *peer) ask(h []string) (said string, err error) {
 	return strings.TrimSpace(said), err
 }
 
-// shrink returns the shortest history found that still differs: without steps, and without words of calls. What the limiter refuses then is
-// left out, so that no mistake of a call counts.
+// shrink returns the shortest history found that still differs: without steps, and without words of calls. What the
+// limiter refuses then is left out, so that no mistake of a call counts.
 func (p *peer) shrink(h []string, said string) ([]string, string, error) {
 	for again := true; again; {
 		again = false

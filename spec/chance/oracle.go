@@ -11,8 +11,8 @@ import (
 
 const wrongType = "(error) WRONGTYPE"
 
-// played are the lines of a history: steps of the clock, and calls with the replies of the limiter. Calls that it refuses as they are written
-// are left out. Where a key is of another kind the reply is wrongType alone.
+// played are the lines of a history: steps of the clock, and calls with the replies of the limiter. Calls that it
+// refuses as they are written are left out. Where a key is of another kind the reply is wrongType alone.
 func played(h []string) (lines []string) {
 	for {
 		refused := -1

@@ -348,7 +348,8 @@ func TestAddressesOfCallers(t *testing.T) {
 	}
 }
 
-// The second call that is limited bans the key for half a day, longer than its limit would say. While it is banned no limit decides.
+// The second call that is limited bans the key for half a day, longer than its limit would say. While it is banned no
+// limit decides.
 func TestCallsFromNetworksAreNotLimited(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -1,4 +1,5 @@
-// Package anywhere tests what a person with macOS, Windows or Alpine types first: README's first command, to throttle-dev. It runs wherever Go does.
+// Package anywhere tests what a person with macOS, Windows or Alpine types first: README's first command, to
+// throttle-dev. It runs wherever Go does.
 package anywhere
 
 import (
@@ -102,7 +103,8 @@ func throttleDev(t *testing.T) string {
 	return file
 }
 
-// requireREADME sends README's first command with go-redis, and with redis-cli if it is on PATH, and compares the replies with README's.
+// requireREADME sends README's first command with go-redis, and with redis-cli if it is on PATH, and compares the
+// replies with README's.
 func requireREADME(t *testing.T, address string) {
 	t.Helper()
 	text, err := os.ReadFile("../../README.md")

@@ -150,7 +150,8 @@ func TestAQuickRunMeasuresEveryContenderAndPeer(t *testing.T) {
 	}
 }
 
-// On a further server, a call beside another module is compared with one alone on that server, and that one with its SET.
+// On a further server, a call beside another module is compared with one alone on that server, and that one with its
+// SET.
 func TestARunComparesBesideAnotherModuleOnFurtherServers(t *testing.T) {
 	t.Parallel()
 	redis, err := server.DefaultProgram()
@@ -166,11 +167,12 @@ func TestARunComparesBesideAnotherModuleOnFurtherServers(t *testing.T) {
 	}
 }
 
-// What a call executes and touches, beside the floor of a module in Go in the same run, which is called with the same words. The bounds are
-// what was counted on Redis 7.0 and a third more. Where the heap and the stacks lie differs from machine to machine and from run to run, and
-// moves a count by 400 instructions. Where code lies differs from build to build: the same code that the linker laid out at random
-// (-randlayout) misses 183 to 233 lines in a denied CL.THROTTLE, so the bounds are a third more than the worst of these. A change that needs
-// more makes every call longer.
+// What a call executes and touches, beside the floor of a module in Go in the same run, which is called with the same
+// words. The bounds are what was counted on Redis 7.0 and a third more. Where the heap and the stacks lie differs from
+// machine to machine and from run to run, and moves a count by 400 instructions. Where code lies differs from build to
+// build: the same code that the linker laid out at random (-randlayout) misses 183 to 233 lines in a denied
+// CL.THROTTLE, so the bounds are a third more than the worst of these. A change that needs more makes every call
+// longer.
 func TestACallTouchesNoMoreThanItDid(t *testing.T) {
 	t.Parallel()
 	size.NeedsFull(t)

@@ -139,7 +139,8 @@ func TestThePartsOfTheChartFitTogether(t *testing.T) {
 	}
 }
 
-// While Redis is out of reach, each gateway decides by its part of the limits. With an autoscaler that is the part of the most that may run.
+// While Redis is out of reach, each gateway decides by its part of the limits. With an autoscaler that is the part of
+// the most that may run.
 func TestEachGatewayKnowsOfHowManyItIsOne(t *testing.T) {
 	t.Parallel()
 	alone := one[*appsv1.Deployment](t, rendered(t, "replicas: 5"))
@@ -195,8 +196,8 @@ func TestTheChartHasTheDashboard(t *testing.T) {
 	t.Fatal("no dashboard")
 }
 
-// A gateway that is started with the arguments, the variables and the files of the chart is ready and alive as its probes ask, and serves on
-// after SIGTERM, no longer ready, until proxies have heard of it.
+// A gateway that is started with the arguments, the variables and the files of the chart is ready and alive as its
+// probes ask, and serves on after SIGTERM, no longer ready, until proxies have heard of it.
 func TestAGatewayRunsAsTheChartStartsIt(t *testing.T) {
 	t.Parallel()
 	objects := rendered(t, "shutdownDelay: 2s")

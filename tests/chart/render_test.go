@@ -1,5 +1,5 @@
-// Package chart_test renders the Helm chart of throttle-gateway with Helm's own engine, reads what comes as strictly as Kubernetes does, and
-// runs a gateway as the chart would.
+// Package chart_test renders the Helm chart of throttle-gateway with Helm's own engine, reads what comes as strictly as
+// Kubernetes does, and runs a gateway as the chart would.
 package chart_test
 
 import (
@@ -67,8 +67,8 @@ func render(t testing.TB, given values) ([]runtime.Object, error) {
 	return objects, nil
 }
 
-// decoded reads a file as kubectl --validate=strict does: a field that a type does not have, or that is there twice, is an error. The type of
-// a ServiceMonitor is not Kubernetes' own.
+// decoded reads a file as kubectl --validate=strict does: a field that a type does not have, or that is there twice, is
+// an error. The type of a ServiceMonitor is not Kubernetes' own.
 func decoded(t testing.TB, file string) (objects []runtime.Object) {
 	t.Helper()
 	scheme := runtime.NewScheme()

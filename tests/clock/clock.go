@@ -28,8 +28,8 @@ var source []byte
 type Clock struct {
 	t       testing.TB
 	library string
-	// numbers are the clock, by how many ns each host's is ahead of it, how many ns each reading takes, and after how many
-	// readings it steps by how many ns.
+	// numbers are the clock, by how many ns each host's is ahead of it, how many ns each reading takes, and after how
+	// many readings it steps by how many ns.
 	numbers *sharedlib.Numbers
 	// devs are connections to each throttle-dev, which is told the time, nowNs.
 	mu    sync.Mutex
@@ -117,7 +117,8 @@ func (c *Clock) Set(nowNs int64) {
 	c.set(nowNs, "STEP")
 }
 
-// Pass is Set on a server. On throttle-dev the time passes until then: callers that wait are answered at their instants.
+// Pass is Set on a server. On throttle-dev the time passes until then: callers that wait are answered at their
+// instants.
 func (c *Clock) Pass(nowNs int64) {
 	c.t.Helper()
 	c.mu.Lock()
@@ -149,8 +150,9 @@ func (c *Clock) SetAhead(host int, ns int64) { c.numbers.Set(1+host, ns) }
 // SetReading makes all hosts stand still for ns whenever they have read the clock.
 func (c *Clock) SetReading(ns int64) { c.numbers.Set(1+Hosts, ns) }
 
-// StepAfter makes a clock step by ns, which may be negative, when servers have read theirs so many more times: the next reading is the first
-// that sees it. It is the clock of the host that reads last. With 0 readings a step that has not come yet does not come.
+// StepAfter makes a clock step by ns, which may be negative, when servers have read theirs so many more times: the next
+// reading is the first that sees it. It is the clock of the host that reads last. With 0 readings a step that has not
+// come yet does not come.
 func (c *Clock) StepAfter(readings, ns int64) {
 	c.numbers.Set(1+Hosts+2, ns)
 	c.numbers.Set(1+Hosts+1, readings)

@@ -8,8 +8,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// What CL.DENIED counts is about a key, and nothing happens to the key, not even to how the server keeps it. It is no warmer either: one that
-// is denied all day may still be evicted.
+// What CL.DENIED counts is about a key, and nothing happens to the key, not even to how the server keeps it. It is no
+// warmer either: one that is denied all day may still be evicted.
 func TestDeniedLeavesItsKeyAsItIs(t *testing.T) {
 	t.Parallel()
 	server.NeedsServer(t, "OBJECT FREQ")

@@ -14,8 +14,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// eachIn is the first three integers of the arrays at the end of a reply: limited, limit and remaining of each limit. The others
-// depend on the clock.
+// eachIn is the first three integers of the arrays at the end of a reply: limited, limit and remaining of each limit.
+// The others depend on the clock.
 func eachIn(t kit.Tester, v resp.Value) (each [][]int64) {
 	t.Helper()
 	arrays := v.Elems
@@ -34,7 +34,8 @@ func eachIn(t kit.Tester, v resp.Value) (each [][]int64) {
 	return each
 }
 
-// Callers that are sent away are shown their limits. What those are told that are let in, or whose time is over, is in spec/lines.txt.
+// Callers that are sent away are shown their limits. What those are told that are let in, or whose time is over, is in
+// spec/lines.txt.
 func TestRepliesWithEachToCallersThatAreUnblocked(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)

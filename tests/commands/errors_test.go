@@ -15,8 +15,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// Some refused calls: their arguments after the key, and how the error must begin and what it must name. limiter/command/words has all numbers that
-// are none, and spec/throttle.txt every error.
+// Some refused calls: their arguments after the key, and how the error must begin and what it must name.
+// limiter/command/words has all numbers that are none, and spec/throttle.txt every error.
 var refusals = []refusal{
 	{[]string{strings.Repeat("0", 1<<20), "30", "60", "1"}, "ERR", "max_burst"},
 	{[]string{"15", "1\x00", "60", "1"}, "ERR", "count_per_period"},

@@ -10,8 +10,8 @@ import (
 	"redis-throttle/tests/kit"
 )
 
-// A reservation of CL.WAIT neither forgets other limits nor is forgotten by calls that name others. A caller that leaves gives
-// its slot back, and everything else stays.
+// A reservation of CL.WAIT neither forgets other limits nor is forgotten by calls that name others. A caller that
+// leaves gives its slot back, and everything else stays.
 func TestAReservationAndOtherLimitsLeaveEachOtherAlone(t *testing.T) {
 	t.Parallel()
 	s := kit.StartCheckBuild(t)

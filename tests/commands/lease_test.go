@@ -17,8 +17,9 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// A score that no lease has shows which members a call looks at: those that have lapsed, the next to lapse, the last, and its own ids.
-// CL.LEASE looks for its id only if there may be no room, or if a lease has lapsed, which may be its own.
+// A score that no lease has shows which members a call looks at: those that have lapsed, the next to lapse, the last,
+// and its own ids. CL.LEASE looks for its id only if there may be no room, or if a lease has lapsed, which may be its
+// own.
 func TestMembersThatDoNotMatterAreNotLookedAt(t *testing.T) {
 	t.Parallel()
 	s := kit.StartCheckBuild(t)

@@ -1,4 +1,5 @@
-// Package commands_test tries what each command answers and stores on a real server. What a person can read as examples is in spec/.
+// Package commands_test tries what each command answers and stores on a real server. What a person can read as examples
+// is in spec/.
 package commands_test
 
 import (

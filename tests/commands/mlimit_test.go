@@ -23,8 +23,8 @@ func startMany(t *testing.T, opts ...server.Option) *server.Server {
 	return s
 }
 
-// The longest values that there are, of eight keys at once: each of eight windows is charged in each of the 65 slots of 100 days that it touches. They
-// are the same that a call for one key writes.
+// The longest values that there are, of eight keys at once: each of eight windows is charged in each of the 65 slots of
+// 100 days that it touches. They are the same that a call for one key writes.
 func TestMLimitWritesTheLongestValuesOfEightKeys(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()

@@ -68,7 +68,8 @@ func limits(command []string) bool {
 	return strings.HasPrefix(command[0], "CL.") || command[0] == "EVAL"
 }
 
-// checkForm checks that a reply has the fields of its command, or is an error of a known kind. FuzzDecode of limiter/stack has what the fields may say.
+// checkForm checks that a reply has the fields of its command, or is an error of a known kind. FuzzDecode of
+// limiter/stack has what the fields may say.
 func checkForm(v resp.Value) (err error) {
 	switch {
 	case v.IsError() && !strings.HasPrefix(v.Text, "ERR ") && !strings.HasPrefix(v.Text, "WRONGTYPE "):

@@ -26,8 +26,8 @@ var namingMembers = []string{
 	"CL.INSPECT k",
 }
 
-// The module looks for a member where the latest call of the command named it. A call that ends before that place, or has another
-// number of keys, gets its own reply.
+// The module looks for a member where the latest call of the command named it. A call that ends before that place, or
+// has another number of keys, gets its own reply.
 func TestShortCallsAfterLongOnes(t *testing.T) {
 	t.Parallel()
 	kit.OnSanitizedToo(t, func(t *testing.T, opts ...server.Option) {

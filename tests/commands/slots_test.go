@@ -11,16 +11,16 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// Calls that charge strings and change sorted sets at once: CL.MLIMIT with SLOTS, and CL.SETTLE. What they decide is held against the model in
-// virtual_admissions_test.go.
+// Calls that charge strings and change sorted sets at once: CL.MLIMIT with SLOTS, and CL.SETTLE. What they decide is
+// held against the model in virtual_admissions_test.go.
 
 const (
 	admission  = "CL.MLIMIT 3 req tok run RATE 60/h BURST 10 NEXT RATE 3600/h TAKE 100 NEXT SLOTS 2 TTL 1h ID "
 	settlement = "CL.SETTLE 2 tok run RATE 3600/h TAKE 100 USED "
 )
 
-// Replicas get one transaction, and end with the same bytes without the module: keys that are there first, then those that are added. Notifications
-// come when all keys are written.
+// Replicas get one transaction, and end with the same bytes without the module: keys that are there first, then those
+// that are added. Notifications come when all keys are written.
 func TestAnAdmissionIsOneChange(t *testing.T) {
 	t.Parallel()
 	s, replica := kit.StartCarrying(t, server.Config("notify-keyspace-events KEA"))
@@ -97,8 +97,8 @@ func TestAdmissionsInTransactionsAndScripts(t *testing.T) {
 	assert.EqualValues(t, 1, s.InfoInt("throttle", "throttle_leases_granted")-1)
 }
 
-// The module remembers the words of an admission without its id. A call whose id is empty is still refused, whether or not there is a
-// set, and wherever the id stood in the call before.
+// The module remembers the words of an admission without its id. A call whose id is empty is still refused, whether or
+// not there is a set, and wherever the id stood in the call before.
 func TestAnEmptyIDIsRefusedWhateverIsRemembered(t *testing.T) {
 	t.Parallel()
 	c := server.Start(t).Raw()

@@ -1,4 +1,5 @@
-// Package console_test opens the console of throttle-dev and of throttle-gateway, by requests as its page sends them, and in a browser.
+// Package console_test opens the console of throttle-dev and of throttle-gateway, by requests as its page sends them,
+// and in a browser.
 package console_test
 
 import (

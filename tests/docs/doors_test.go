@@ -19,7 +19,8 @@ var (
 	specFile = regexp.MustCompile("[( ]`([a-z-]+\\.(txt|json))`[,)]")
 )
 
-// In docs/internals/doors.md each part of the specification has a row, each cell a test or a reason, and each test exists.
+// In docs/internals/doors.md each part of the specification has a row, each cell a test or a reason, and each test
+// exists.
 func TestEveryDoorIsHeldToEveryPartOfTheSpecification(t *testing.T) {
 	t.Parallel()
 	root := rootDir(t)

@@ -44,7 +44,8 @@ func TestLinksResolve(t *testing.T) {
 	}
 }
 
-// A cell more is not shown, and one that is missing is a mistake. A | in code separates cells, too, unless \ stands before it.
+// A cell more is not shown, and one that is missing is a mistake. A | in code separates cells, too, unless \ stands
+// before it.
 func TestRowsOfTablesHaveAsManyCellsAsTheirHeads(t *testing.T) {
 	t.Parallel()
 	delimiters := regexp.MustCompile(`^\|[-:| ]+\|$`)
@@ -123,7 +124,8 @@ var (
 	commandFile = regexp.MustCompile(`(?m)(?:^| )(?:\./)?((?:bench|cmd|docs|examples|packaging|proof|scripts|tests)/[\w./-]+)`)
 )
 
-// A file that a page speaks of by its path exists, and so does one in a line for a shell. A * stands for some of its name.
+// A file that a page speaks of by its path exists, and so does one in a line for a shell. A * stands for some of its
+// name.
 func TestFilesThatPagesNameExist(t *testing.T) {
 	t.Parallel()
 	for _, p := range pages(t) {

@@ -17,7 +17,8 @@ var (
 	theirs = []string{"redis", "ioredis"}
 )
 
-// A name that is nobody's in a registry can be taken by anybody, and then everyone who follows a page runs their program.
+// A name that is nobody's in a registry can be taken by anybody, and then everyone who follows a page runs their
+// program.
 func TestPagesInstallNoNameThatIsNotOurs(t *testing.T) {
 	t.Parallel()
 	found := 0

@@ -51,7 +51,8 @@ func TestScriptForPrometheusGivesEveryNumberOfInfo(t *testing.T) {
 	assert.Equal(t, "1", values["limited"])
 }
 
-// The command of docs/observing.md with the user of docs/operating.md: it exports what the page says, and is refused nothing.
+// The command of docs/observing.md with the user of docs/operating.md: it exports what the page says, and is refused
+// nothing.
 func TestTheExporterRunsAsTheUserOfThePage(t *testing.T) {
 	t.Parallel()
 	program := kit.Program(t, "prometheus-redis-exporter")

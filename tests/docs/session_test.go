@@ -74,7 +74,8 @@ func TestExamplesPrintWhatThePagesSay(t *testing.T) {
 	assert.Greater(t, sessions, 20, "sessions in all pages")
 }
 
-// A call on a page is part of a session, which is run, unless it is the syntax at the head of its page, or is explained word by word.
+// A call on a page is part of a session, which is run, unless it is the syntax at the head of its page, or is explained
+// word by word.
 func TestCallsOnPagesAreRun(t *testing.T) {
 	t.Parallel()
 	for _, p := range pages(t) {

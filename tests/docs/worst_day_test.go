@@ -47,7 +47,8 @@ func TestEachCellOfTheWorstDayHasATest(t *testing.T) {
 	}
 }
 
-// readsWallClock are the places that may read it: they tell a date, align windows with it at the start, or count across processes.
+// readsWallClock are the places that may read it: they tell a date, align windows with it at the start, or count across
+// processes.
 var readsWallClock = map[string]int{
 	"clients/java/core/src/main/java/io/github/redisthrottle/LocalLimits.java": 1,
 	"clients/node/src/guard/local.ts":                                          1,

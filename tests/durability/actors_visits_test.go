@@ -102,8 +102,9 @@ func requireSame(t *testing.T, s *server.Server, replicas ...*server.Server) {
 	}
 }
 
-// differences names some keys that two servers do not have alike, also those that have expired and are still there. It changes nothing, so it
-// looks for the names that the soak uses: a command that tells the names of keys would remove some.
+// differences names some keys that two servers do not have alike, also those that have expired and are still there. It
+// changes nothing, so it looks for the names that the soak uses: a command that tells the names of keys would remove
+// some.
 func differences(t *testing.T, s, r *server.Server) (names []string) {
 	t.Helper()
 	for db := range 2 {

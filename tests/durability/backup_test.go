@@ -15,7 +15,8 @@ import (
 	"redis-throttle/tests/topology"
 )
 
-// A backup of a running server holds all limits, and starts another one, which then writes an append-only file of its own.
+// A backup of a running server holds all limits, and starts another one, which then writes an append-only file of its
+// own.
 func TestABackupIsRestored(t *testing.T) {
 	t.Parallel()
 	server.NeedsServer(t, "snapshots")

@@ -17,7 +17,8 @@ type crowd struct {
 	stopping atomic.Bool
 }
 
-// gather starts n callers. newCaller is called for each before any of them starts, and returns its call: an error sends the caller home.
+// gather starts n callers. newCaller is called for each before any of them starts, and returns its call: an error sends
+// the caller home.
 func gather(t *testing.T, n int, newCaller func(i int) func() error) *crowd {
 	t.Helper()
 	cr := &crowd{t: t}

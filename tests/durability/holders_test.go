@@ -236,8 +236,8 @@ func TestALeaseThatNoReplicaHeardOfIsForgotten(t *testing.T) {
 	}
 }
 
-// What ends a lease may be forgotten, too: the new master holds it for the rest of its TTL. So it is sent again, which changes nothing
-// if it was not forgotten.
+// What ends a lease may be forgotten, too: the new master holds it for the rest of its TTL. So it is sent again, which
+// changes nothing if it was not forgotten.
 func TestASettlementThatNoReplicaHeardOfIsSentAgain(t *testing.T) {
 	begin(t)
 	master := server.Start(t, topology.QuietLinks())

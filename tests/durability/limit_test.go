@@ -17,7 +17,8 @@ type limit struct {
 	capacity int64
 }
 
-// Nothing comes back while a test runs: what is left is the capacity less what was taken, and what is stored grows by an hour with each unit.
+// Nothing comes back while a test runs: what is left is the capacity less what was taken, and what is stored grows by
+// an hour with each unit.
 var hourly = limit{"99999 1 1h", 100_000}
 
 // call is CL.THROTTLE as a client sends it.

@@ -18,8 +18,8 @@ type load interface {
 	settle(owner *server.Server) // ends it, and judges what the owner of the slot holds
 }
 
-// whileASlotMoves starts callers and has their slot change hands, by each way that the server has to move one, and by a replica that takes
-// over from its master. Key by key it moves there and back and there.
+// whileASlotMoves starts callers and has their slot change hands, by each way that the server has to move one, and by a
+// replica that takes over from its master. Key by key it moves there and back and there.
 func whileASlotMoves(t *testing.T, start func(t *testing.T, c *topology.Cluster, from *server.Server, prefix string) load) {
 	t.Helper()
 	begin(t)

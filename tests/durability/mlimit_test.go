@@ -153,8 +153,8 @@ func aofPath(t *testing.T, s *server.Server) string {
 	return paths[0]
 }
 
-// prefixes reads the append-only file as a server would: each command is applied, and judged is called after each that is in no transaction, and
-// after each transaction.
+// prefixes reads the append-only file as a server would: each command is applied, and judged is called after each that
+// is in no transaction, and after each transaction.
 func prefixes(t *testing.T, s *server.Server, apply func(command []string), judge func()) (judged int) {
 	t.Helper()
 	file, err := os.ReadFile(aofPath(t, s))

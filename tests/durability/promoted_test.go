@@ -11,9 +11,9 @@ import (
 	"redis-throttle/tests/topology"
 )
 
-// After a full resync a server rewrites its append-only file. Until that is done it appends to a temporary file, which a
-// restart does not read. A replica that is promoted and killed in that time forgets what it has acknowledged,
-// the buckets of this module and any other keys alike. From the end of the rewrite on it forgets nothing.
+// After a full resync a server rewrites its append-only file. Until that is done it appends to a temporary file, which
+// a restart does not read. A replica that is promoted and killed in that time forgets what it has acknowledged, the
+// buckets of this module and any other keys alike. From the end of the rewrite on it forgets nothing.
 func TestAPromotedReplicaKeepsWhatItAcknowledgedOnceItsFileIsRewritten(t *testing.T) {
 	begin(t)
 	for _, rewritten := range []bool{false, true} {

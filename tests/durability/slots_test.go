@@ -31,8 +31,8 @@ func (a admissions) requireWhole(t *testing.T, units string, leases int, what st
 	require.EqualValues(t, taken, leases, "%s: half of a call", what)
 }
 
-// A slot changes hands while callers are admitted, renew their leases and settle, each twice. A settlement happens once, and in the end there are
-// as many leases as units.
+// A slot changes hands while callers are admitted, renew their leases and settle, each twice. A settlement happens
+// once, and in the end there are as many leases as units.
 func TestSlotChangesHandsUnderAdmissions(t *testing.T) {
 	whileASlotMoves(t, func(t *testing.T, c *topology.Cluster, from *server.Server, prefix string) load {
 		l := &admissionLoad{units: prefix + "units", leases: prefix + "leases"}

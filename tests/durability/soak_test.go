@@ -74,8 +74,8 @@ func TestSoak(t *testing.T) {
 	assert.Empty(t, alone.LogLines("listens"))
 }
 
-// endureTogether has both servers endure everything for a while, and for longer if a busy machine has not come to all of it by then. It
-// returns when all have stopped and gone.
+// endureTogether has both servers endure everything for a while, and for longer if a busy machine has not come to all
+// of it by then. It returns when all have stopped and gone.
 func endureTogether(t *testing.T, d time.Duration, heard, replica, alone *server.Server) [2]*soak {
 	t.Helper()
 	const longVisit = 10 * time.Second // about, with the default delay
@@ -141,8 +141,8 @@ func memoryAtRest(t *testing.T, s, replica *server.Server, before memory) memory
 	return m
 }
 
-// fillBacklog writes until the server's backlog is as large as it gets. How much of it a soak fills depends on how busy the machine is, and
-// the rest would look like a leak in the next one.
+// fillBacklog writes until the server's backlog is as large as it gets. How much of it a soak fills depends on how busy
+// the machine is, and the rest would look like a leak in the next one.
 func fillBacklog(t *testing.T, s *server.Server) {
 	t.Helper()
 	full := s.InfoInt("replication", "repl_backlog_size")

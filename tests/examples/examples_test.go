@@ -1,6 +1,7 @@
 // Package examples runs the programs of examples/ as their readers would, each against a
 // server and a cluster of its own. It compares what they print with what is promised there, and
-// looks at what their middleware lets through when Redis does not decide. The manifests for Kubernetes are examples, too.
+// looks at what their middleware lets through when Redis does not decide. The manifests for Kubernetes are examples,
+// too.
 package examples
 
 import (

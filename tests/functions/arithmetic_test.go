@@ -14,8 +14,8 @@ import (
 	"redis-throttle/tests/kit"
 )
 
-// arithmetic is the part of the library that is about numbers, and below it what prints the results of all operations for lines of
-// operands: the words of two numbers of 64 bits, and a whole number.
+// arithmetic is the part of the library that is about numbers, and below it what prints the results of all operations
+// for lines of operands: the words of two numbers of 64 bits, and a whole number.
 func arithmetic(t *testing.T) string {
 	t.Helper()
 	numbers, _, ok := strings.Cut(kit.Script(t), "-- RATE, the generic cell rate algorithm")
@@ -53,7 +53,8 @@ end
 return out`
 }
 
-// Numbers of 64 bits in seconds and nanoseconds are what they are in Go, and so are instants seen from now in numbers of Lua.
+// Numbers of 64 bits in seconds and nanoseconds are what they are in Go, and so are instants seen from now in numbers
+// of Lua.
 func TestWideNumbersAreThoseOf64Bits(t *testing.T) {
 	t.Parallel()
 	r := chance.New(t)

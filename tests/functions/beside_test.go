@@ -56,7 +56,8 @@ func (b *beside) do(words ...string) resp.Value {
 	return v
 }
 
-// both has the module decide a call on the key {m}k, and a function on {f}k, and compares the replies and what the keys hold. Words may name k.
+// both has the module decide a call on the key {m}k, and a function on {f}k, and compares the replies and what the keys
+// hold. Words may name k.
 func (b *beside) both(words ...string) resp.Value {
 	b.t.Helper()
 	on := func(prefix string) (call []string) {
@@ -134,8 +135,8 @@ func entries(last uint64, ages ...uint64) string {
 	return state(2, append(numbers, uint32(last), uint32(last>>32))...)
 }
 
-// crowds are the entries of a WINDOW that has so many that the last stands for all of its slot: as many as there may be, one more, and a
-// last one that does not end its slot, as only the last instant of all may be.
+// crowds are the entries of a WINDOW that has so many that the last stands for all of its slot: as many as there may
+// be, one more, and a last one that does not end its slot, as only the last instant of all may be.
 func crowds(slot uint64) []string {
 	last := uint64(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano())/slot*slot - 1
 	var ages []uint64
@@ -145,7 +146,8 @@ func crowds(slot uint64) []string {
 	return []string{entries(last, ages[1:]...), entries(last, ages...), entries(last-1, ages[1:]...), entries(math.MaxInt64, ages[1:]...), entries(math.MaxInt64-1, ages[1:]...)}
 }
 
-// texts are values at the ends of what may be read at all: the first bytes of a state, TATs as they are written alone, bans, and windows.
+// texts are values at the ends of what may be read at all: the first bytes of a state, TATs as they are written alone,
+// bans, and windows.
 func texts() (values []string) {
 	values = []string{"\x01", "\x01\x00", "\x01\x01\x01", "999999999", "1000000000", "9223372036854775807", "17672256000000000000", "18446744073709551615", "18446744073709551616", "100000000000000000000"}
 	for _, at := range []uint64{0, 1, math.MaxInt64, 1 << 63} {
@@ -207,8 +209,8 @@ CL.LEASE k SLOTS 2 TTL 1m ID a
 CL.LEASES k
 CL.INSPECT k`, "\n")
 
-// A value that is no state, or one that only bad luck or malice makes, is refused by both or read alike by both: with the same error, the
-// same reply and the same bytes afterwards.
+// A value that is no state, or one that only bad luck or malice makes, is refused by both or read alike by both: with
+// the same error, the same reply and the same bytes afterwards.
 func TestFunctionsReadHostileValuesAsTheModuleDoes(t *testing.T) {
 	t.Parallel()
 	b := startBeside(t)
@@ -273,8 +275,9 @@ var crowding = []string{
 	"CL.LIMIT k %s EACH", "CL.LIMIT k %s COST %d FORCE", "CL.REFUND k %s COST %d", "CL.PEEK k %s COST %d",
 }
 
-// Windows with as many entries as there may be are kept byte for byte: of periods whose instants take four bytes and of those that take
-// seven, of more than 52 and of more than 104 days, whose numbers are wide, and with units of several bytes.
+// Windows with as many entries as there may be are kept byte for byte: of periods whose instants take four bytes and of
+// those that take seven, of more than 52 and of more than 104 days, whose numbers are wide, and with units of several
+// bytes.
 func TestFunctionsKeepCrowdedWindowsAsTheModuleDoes(t *testing.T) {
 	t.Parallel()
 	b := startBeside(t)

@@ -67,7 +67,8 @@ func TestAFunctionThatChangesNothingWritesNothing(t *testing.T) {
 	assert.Empty(t, w.Stream.Drain())
 }
 
-// A lease of a function is sent in as many words as one of the module: a transaction only where the key has to live longer.
+// A lease of a function is sent in as many words as one of the module: a transaction only where the key has to live
+// longer.
 func TestFunctionsReplicateLeasesAsTheModuleDoes(t *testing.T) {
 	t.Parallel()
 	sent := func(s *server.Server, call func(words []string) []string) (all []string) {
@@ -92,7 +93,8 @@ func TestFunctionsReplicateLeasesAsTheModuleDoes(t *testing.T) {
 	assert.Contains(t, byFunctions, "ZADD l ms z")
 }
 
-// Replicas and the append-only file get what a server without the library understands, and a server that replays it holds the same bytes.
+// Replicas and the append-only file get what a server without the library understands, and a server that replays it
+// holds the same bytes.
 func TestFunctionsLeaveEffectsOnly(t *testing.T) {
 	t.Parallel()
 	r := chance.New(t)
@@ -148,7 +150,8 @@ func TestFunctionsLeaveEffectsOnly(t *testing.T) {
 		for _, on := range []*server.Server{replica, plain} {
 			looks := [][]string{{"DUMP", key}, {"PEXPIRETIME", key}}
 			if on == plain && key == "{k}leases" {
-				// What was sent came late there: a set whose leases have all lapsed by then is deleted, and what comes next begins anew.
+				// What was sent came late there: a set whose leases have all lapsed by then is deleted, and what comes
+				// next begins anew.
 				now := strconv.FormatInt(time.Now().UnixMilli(), 10)
 				looks[0] = []string{"ZRANGE", key, now, "+inf", "BYSCORE", "WITHSCORES"}
 			}
@@ -177,7 +180,8 @@ func TestFunctionsThatLookWorkOnAReplica(t *testing.T) {
 	assert.EqualValues(t, 6, replica.MustDo(kit.AsScript(sha, strings.Fields("CL.PEEK k RATE 10/h COMPACT"))...).Elems[3].Int)
 }
 
-// A function is not told the protocol, so a client of RESP3 gets the same arrays as one of RESP2. Maps would lose their order on the way.
+// A function is not told the protocol, so a client of RESP3 gets the same arrays as one of RESP2. Maps would lose their
+// order on the way.
 func TestFunctionsAnswerAlikeInBothProtocols(t *testing.T) {
 	t.Parallel()
 	server.NeedsServer(t, "functions")
@@ -227,7 +231,8 @@ func TestAUserWithoutAdminCallsFunctions(t *testing.T) {
 	}
 }
 
-// A right that lacks is told by the name of the command, and a call that writes several things writes none of them without it.
+// A right that lacks is told by the name of the command, and a call that writes several things writes none of them
+// without it.
 func TestARightThatLacksIsNamedAndLeavesNothingHalfDone(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -247,7 +252,8 @@ func TestARightThatLacksIsNamedAndLeavesNothingHalfDone(t *testing.T) {
 	}
 }
 
-// What the server says keeps its code in front, by which clients tell that it is no master any more. A plain error of Lua puts ERR there.
+// What the server says keeps its code in front, by which clients tell that it is no master any more. A plain error of
+// Lua puts ERR there.
 func TestCodesOfTheServerStayInFront(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -369,7 +375,8 @@ func TestKilledAmidFunctionsOnSeveralKeysLeavesNoHalf(t *testing.T) {
 	}
 }
 
-// What words mean is remembered, and the memory for it is bounded: also for calls of eight limits that nobody has named before.
+// What words mean is remembered, and the memory for it is bounded: also for calls of eight limits that nobody has named
+// before.
 func TestFunctionsRememberABoundedNumberOfWords(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -405,7 +412,8 @@ func TestTheLibrarySaysItsVersion(t *testing.T) {
 	assert.Contains(t, s.Do("EVAL", kit.Script(t), "1", "k", "cl_what").Text, "unknown function 'cl_what'")
 }
 
-// A list of leases is bounded, because it holds up the server: a longer one is refused, however many it asks for of a few.
+// A list of leases is bounded, because it holds up the server: a longer one is refused, however many it asks for of a
+// few.
 func TestFunctionsListABoundedNumberOfLeases(t *testing.T) {
 	t.Parallel()
 	s := start(t)

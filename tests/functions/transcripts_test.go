@@ -19,8 +19,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// TestFunctionsDoWhatTheTranscriptsSay runs package spec on a server without the module. An example is skipped where a function says that
-// it needs the module.
+// TestFunctionsDoWhatTheTranscriptsSay runs package spec on a server without the module. An example is skipped where a
+// function says that it needs the module.
 func TestFunctionsDoWhatTheTranscriptsSay(t *testing.T) {
 	t.Parallel()
 	server.NeedsServer(t, "functions")
@@ -62,7 +62,8 @@ func replaced(t *testing.T, text, old, new string) string {
 	return strings.Replace(text, old, new, 1)
 }
 
-// Most calls take a shortcut, the first and the second one on a key: a library that decides no other calls decides them.
+// Most calls take a shortcut, the first and the second one on a key: a library that decides no other calls decides
+// them.
 func TestMostCallsTakeAShortcut(t *testing.T) {
 	t.Parallel()
 	server.NeedsServer(t, "functions")

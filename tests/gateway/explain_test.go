@@ -37,7 +37,8 @@ func explain(t testing.TB, redis, config string, env []string, args ...string) (
 	return string(printed), err
 }
 
-// The command says what is left wherever the gateway finds Redis: with the module, without it, in a cluster, at a Unix socket.
+// The command says what is left wherever the gateway finds Redis: with the module, without it, in a cluster, at a Unix
+// socket.
 func TestExplainAsksEveryRedis(t *testing.T) {
 	t.Parallel()
 	one, bare := server.Start(t), server.Start(t, server.WithoutModule())
@@ -160,7 +161,8 @@ func TestExplainRefusesWhatItDoesNotUnderstand(t *testing.T) {
 	assert.Contains(t, text, "usage: throttle-gateway explain")
 }
 
-// Whoever has the token is told the rule, by HTTP and by the Rate Limit Service. Nobody else is, and the token changes no decision.
+// Whoever has the token is told the rule, by HTTP and by the Rate Limit Service. Nobody else is, and the token changes
+// no decision.
 func TestTheRuleIsToldToWhoeverHasTheToken(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)

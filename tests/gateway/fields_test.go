@@ -15,7 +15,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// A descriptor whose hits are negative gives units back: also if another descriptor of the request denies, and to each of its limits.
+// A descriptor whose hits are negative gives units back: also if another descriptor of the request denies, and to each
+// of its limits.
 func TestNegativeHitsAreGivenBack(t *testing.T) {
 	t.Parallel()
 	for name, own := range map[string]string{"all or none": "", "compat": "compat: true"} {
@@ -83,7 +84,8 @@ func TestARequestBringsItsOwnLimit(t *testing.T) {
 	}
 }
 
-// A request that never passes is told no time after which it would: neither 0, which invites it to come again at once, nor any other.
+// A request that never passes is told no time after which it would: neither 0, which invites it to come again at once,
+// nor any other.
 func TestWhatNeverPassesIsToldNoTime(t *testing.T) {
 	t.Parallel()
 	g := start(t, server.Start(t).Addr(), basic+"- key: closed\n  limits: [RATE 0/h]\n"+`

@@ -47,8 +47,8 @@ func (g *gateway) checkWithin(d time.Duration, user string) int {
 	return response.StatusCode
 }
 
-// The deadline of a client is shorter than REDIS_TIMEOUT. While Redis hangs, redis_down decides all the same: the clients that leave early
-// do not hide from the breaker that no answer came.
+// The deadline of a client is shorter than REDIS_TIMEOUT. While Redis hangs, redis_down decides all the same: the
+// clients that leave early do not hide from the breaker that no answer came.
 func TestAHangingRedisIsNoticedWhenClientsLeaveEarly(t *testing.T) {
 	t.Parallel()
 	for name, own := range map[string]string{"all or none": "", "compat": "compat: true\n"} {
@@ -77,7 +77,8 @@ const routesOfHostile = `routes:
   - [{key: user, value: "{header:X-User}"}]
 `
 
-// Clients whose deadline has passed before Redis can answer take neither the breaker nor the connections to Redis away from others.
+// Clients whose deadline has passed before Redis can answer take neither the breaker nor the connections to Redis away
+// from others.
 func TestClientsThatLeaveEarlyCostNoConnections(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
@@ -99,7 +100,8 @@ func TestClientsThatLeaveEarlyCostNoConnections(t *testing.T) {
 	assert.Less(t, s.InfoInt("stats", "total_connections_received")-before, int64(rounds), "the pool has 4")
 }
 
-// Requests that never come whole, in more number than there are workers, keep nobody else waiting, and end with the process.
+// Requests that never come whole, in more number than there are workers, keep nobody else waiting, and end with the
+// process.
 func TestRequestsThatNeverEndKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	g := start(t, server.Start(t).Addr(), basic, "SHUTDOWN_TIMEOUT=1s")
@@ -169,8 +171,8 @@ func TestStreamsDoNotKeepTheProcess(t *testing.T) {
 	}
 }
 
-// MAX_CONCURRENCY bounds the work, not the clients: a request whose client has left keeps its place until Redis has answered. Then it is
-// free again.
+// MAX_CONCURRENCY bounds the work, not the clients: a request whose client has left keeps its place until Redis has
+// answered. Then it is free again.
 func TestRequestsOfClientsThatLeftKeepTheirPlaces(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)

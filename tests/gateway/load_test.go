@@ -15,8 +15,9 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// A flood is what the gateway is there for: whatever the load, at most the limit passes, each request is decided, and a Redis that is idle is
-// never taken for dead. redis_down: open would show one that is, as requests that are let through.
+// A flood is what the gateway is there for: whatever the load, at most the limit passes, each request is decided, and a
+// Redis that is idle is never taken for dead. redis_down: open would show one that is, as requests that are let
+// through.
 func TestAFloodPassesAtMostTheLimit(t *testing.T) {
 	callers := size.Of(100, 1000)
 	const limit = 100

@@ -126,8 +126,8 @@ func ask(domain string, hits uint32, descriptors ...string) *rls.RateLimitReques
 	return request
 }
 
-// asks asks, and shows the answer in a line: OK or OVER, and of each descriptor the units that remain, "!" behind those of one that is over,
-// "-" for one without a limit.
+// asks asks, and shows the answer in a line: OK or OVER, and of each descriptor the units that remain, "!" behind those
+// of one that is over, "-" for one without a limit.
 func (g *gateway) asks(request *rls.RateLimitRequest) string {
 	g.t.Helper()
 	ctx, cancel := context.WithTimeout(g.t.Context(), patience)
@@ -193,8 +193,8 @@ func (g *gateway) post(body string) (int, string) {
 	return response.StatusCode, string(text)
 }
 
-// answered sends a request as it is written, from an address of this machine, and returns what comes until the connection is closed. It is
-// empty if nobody listens.
+// answered sends a request as it is written, from an address of this machine, and returns what comes until the
+// connection is closed. It is empty if nobody listens.
 func answered(t testing.TB, from, to, request string) string {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}

@@ -146,7 +146,8 @@ func managed(t testing.TB, redis, address string, env ...string) *gateway {
 		"CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL=20ms", "XDS_CLIENT_BACKOFF_INITIAL_INTERVAL=20ms", "XDS_CLIENT_BACKOFF_MAX_INTERVAL=200ms"}, env...)...)
 }
 
-// envoyGateway is a management server with the certificates that Envoy Gateway makes: one authority has signed those of both.
+// envoyGateway is a management server with the certificates that Envoy Gateway makes: one authority has signed those of
+// both.
 func envoyGateway(t testing.TB, dir string, pool *x509.CertPool) *management {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(dir+"/crt", dir+"/key")
@@ -154,8 +155,8 @@ func envoyGateway(t testing.TB, dir string, pool *x509.CertPool) *management {
 	return manage(t, grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert})))
 }
 
-// byEnvoyGateway are the variables that Envoy Gateway sets for its rate limit service, with the files of the certificate, its key and the
-// authority.
+// byEnvoyGateway are the variables that Envoy Gateway sets for its rate limit service, with the files of the
+// certificate, its key and the authority.
 func byEnvoyGateway(address, certificate, key, authority string) []string {
 	return []string{
 		"RUNTIME_ROOT=/data", "RUNTIME_SUBDIRECTORY=ratelimit", "RUNTIME_IGNOREDOTFILES=true", "RUNTIME_WATCH_ROOT=false", "LOG_LEVEL=info", "USE_STATSD=false",

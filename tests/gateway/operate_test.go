@@ -30,7 +30,8 @@ import (
 	"redis-throttle/tests/topology"
 )
 
-// After SIGTERM the health fails while requests are still served, for SHUTDOWN_DELAY: proxies go elsewhere before the listeners close.
+// After SIGTERM the health fails while requests are still served, for SHUTDOWN_DELAY: proxies go elsewhere before the
+// listeners close.
 func TestAProcessDrainsBeforeItStops(t *testing.T) {
 	t.Parallel()
 	g := start(t, server.Start(t).Addr(), basic+routesOfHostile, "SHUTDOWN_DELAY=10m")
@@ -60,7 +61,8 @@ func TestASecondSignalEndsTheProcess(t *testing.T) {
 	}
 }
 
-// While one gateway takes the place of another under load, no request is lost and none is let through unasked: each unit is given out once.
+// While one gateway takes the place of another under load, no request is lost and none is let through unasked: each
+// unit is given out once.
 func TestARollingUpdateLosesNoRequest(t *testing.T) {
 	t.Parallel()
 	const units = 300
@@ -149,7 +151,8 @@ func TestHealthDoesNotFlapWithoutAMaster(t *testing.T) {
 	}
 }
 
-// A rule with a ban bans whom its limits deny as often as AFTER says, by gRPC and by HTTP, whatever other rules a request has.
+// A rule with a ban bans whom its limits deny as often as AFTER says, by gRPC and by HTTP, whatever other rules a
+// request has.
 func TestARuleBansWhoIsDeniedTooOften(t *testing.T) {
 	t.Parallel()
 	const config = `domain: web
@@ -233,7 +236,8 @@ func TestABanDeniesWhateverElseARequestHas(t *testing.T) {
 	}
 }
 
-// What goes wrong elsewhere is told as such: a domain that no file names by its name, once, and clients that leave as that.
+// What goes wrong elsewhere is told as such: a domain that no file names by its name, once, and clients that leave as
+// that.
 func TestUnknownDomainsAndImpatientClientsAreTold(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)

@@ -39,8 +39,9 @@ func (g *gateway) awaitReady(want bool, when string) {
 	})
 }
 
-// Health follows Redis without traffic, since traffic follows health: after an outage at the start, while nobody asks, and with requests. The
-// process lives all the while. A gateway whose health does not depend on Redis learns of its return, too, for the metric that tells of it.
+// Health follows Redis without traffic, since traffic follows health: after an outage at the start, while nobody asks,
+// and with requests. The process lives all the while. A gateway whose health does not depend on Redis learns of its
+// return, too, for the metric that tells of it.
 func TestHealthFollowsRedisWithoutTraffic(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
@@ -72,7 +73,8 @@ func TestHealthFollowsRedisWithoutTraffic(t *testing.T) {
 	assert.Zero(t, g.metric("throttle_gateway_decisions_total", `by="server"`), "nobody asked")
 }
 
-// While Redis is down, hangs, is full or loads its data, the policy of the domain decides, by gRPC and by /check, and Redis does when it is back.
+// While Redis is down, hangs, is full or loads its data, the policy of the domain decides, by gRPC and by /check, and
+// Redis does when it is back.
 func TestRedisIsDown(t *testing.T) {
 	t.Parallel()
 	var loaded func()
@@ -136,7 +138,8 @@ func TestAPasswordThatChangesIsAnOutage(t *testing.T) {
 	await(t, "Redis decides again", func() bool { return strings.HasPrefix(g.asks(ask("shop", 0, "path=/")), "OK") })
 }
 
-// Whatever keeps Redis from deciding is an outage, for which the domain has a policy, and the log says at the start what is wrong.
+// Whatever keeps Redis from deciding is an outage, for which the domain has a policy, and the log says at the start
+// what is wrong.
 func TestWhateverKeepsRedisFromDecidingIsAnOutage(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
@@ -193,8 +196,8 @@ func TestTheLogSaysWhatHelpsAgainstSlotsThatDiffer(t *testing.T) {
 	assert.Equal(t, "OK 9 19", start(t, s.Addr(), "hash_tag: domain"+basic).asks(both))
 }
 
-// While one master of a cluster is out, requests for the others are decided: proxies should come here. Its outage ends when its replica has
-// taken over, which nobody who asks the old one would learn of.
+// While one master of a cluster is out, requests for the others are decided: proxies should come here. Its outage ends
+// when its replica has taken over, which nobody who asks the old one would learn of.
 func TestAnOutageEndsWhenAReplicaTakesOver(t *testing.T) {
 	t.Parallel()
 	for how, fails := range map[string]func(*server.Server){"killed": (*server.Server).Kill, "hangs": (*server.Server).Pause} {

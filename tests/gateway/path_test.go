@@ -61,7 +61,8 @@ func main() {
 }
 `
 
-// From a log to a limit that is enforced and changed, as docs/limits-in-production.md has it typed, with its gateway and its program.
+// From a log to a limit that is enforced and changed, as docs/limits-in-production.md has it typed, with its gateway
+// and its program.
 func TestALimitFromTheLogToProduction(t *testing.T) {
 	t.Parallel()
 	size.NeedsProgram(t, "curl")

@@ -26,7 +26,8 @@ import (
 const ofPolicies = "domain: web\nroutes: [{match: /, descriptors: [[{key: user, value: \"{header:X-User}\"}]]}]\ndescriptors:\n" +
 	"- {key: user, policy: api, limits: [FIXED 50/y]}\n"
 
-// follows waits until the limit of a user that nobody else is has a number. The first request after the start may not see the hash yet.
+// follows waits until the limit of a user that nobody else is has a number. The first request after the start may not
+// see the hash yet.
 func (g *gateway) follows(requests uint32) {
 	g.t.Helper()
 	await(g.t, fmt.Sprint("the limit is ", requests), func() bool {
@@ -36,7 +37,8 @@ func (g *gateway) follows(requests uint32) {
 	})
 }
 
-// A number that is changed while callers ask counts for all of them, no call fails, and no unit too many passes by either number.
+// A number that is changed while callers ask counts for all of them, no call fails, and no unit too many passes by
+// either number.
 func TestTheGatewayFollowsANumberUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
@@ -82,7 +84,8 @@ func TestTheGatewayFollowsANumberUnderLoad(t *testing.T) {
 	assert.Equal(t, int64(300), passed.Load())
 }
 
-// The answer of the Rate Limit Service, header fields and metrics have the limits in force, which are those of the last entry's value.
+// The answer of the Rate Limit Service, header fields and metrics have the limits in force, which are those of the last
+// entry's value.
 func TestLimitsInForceAreShown(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)

@@ -49,8 +49,8 @@ func wired(key, value string) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(wire, 2, protowire.BytesType), descriptor)
 }
 
-// Envoy lets through what the service refuses. So no header field of a client is too long for a decision, nor do bytes that are no text
-// keep it from one.
+// Envoy lets through what the service refuses. So no header field of a client is too long for a decision, nor do bytes
+// that are no text keep it from one.
 func TestWhateverAClientSendsIsLimited(t *testing.T) {
 	t.Parallel()
 	g := start(t, server.Start(t).Addr(), basic)
@@ -119,7 +119,8 @@ func TestWhatIsRefusedIsCounted(t *testing.T) {
 	assert.NotContains(t, g.Log(), "xxx", "nothing of a request is in a log")
 }
 
-// Where the path of a request is in a header field, any is decided: the service behind the proxy may take what this one cannot decode.
+// Where the path of a request is in a header field, any is decided: the service behind the proxy may take what this one
+// cannot decode.
 func TestAnyPathIsDecided(t *testing.T) {
 	t.Parallel()
 	g := start(t, server.Start(t).Addr(), "domain: web\nroutes:\n- match: /none\n  descriptors: [[{key: login}]]\n- match: /\n  descriptors: [[{key: all}]]\n- match: /login\n  descriptors: [[{key: login}]]\n"+

@@ -148,8 +148,8 @@ func TestAHashTagMakesOneCommandInACluster(t *testing.T) {
 	}
 }
 
-// More than eight keys need more than one call, as keys in several slots do. A denied request leaves nothing behind, and nobody gets more
-// than there is.
+// More than eight keys need more than one call, as keys in several slots do. A denied request leaves nothing behind,
+// and nobody gets more than there is.
 func TestRequestsOfSeveralCallsAreAllOrNone(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(t *testing.T) *gateway{
@@ -250,7 +250,8 @@ func TestFilesAreReadAgain(t *testing.T) {
 	await(t, "a signal has files read that did not change", func() bool { return g.metric("ratelimit_service_config_load_success") > loads })
 }
 
-// The counters that dashboards of upstream show count as its integration tests expect: every hit, and those beyond the limit.
+// The counters that dashboards of upstream show count as its integration tests expect: every hit, and those beyond the
+// limit.
 func TestHitsAreCountedAsUpstreamCountsThem(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
@@ -312,7 +313,8 @@ func TestDescriptorsAreBounded(t *testing.T) {
 	assert.Equal(t, "OK 8 8 8", g.asks(of(3)))
 }
 
-// What a denied request was charged comes back in one round trip, however many calls it had. Denials of these keys do not hold any more.
+// What a denied request was charged comes back in one round trip, however many calls it had. Denials of these keys do
+// not hold any more.
 func TestUnitsComeBackInOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)

@@ -105,8 +105,9 @@ func TestVariablesOfUpstreamAreKnown(t *testing.T) {
 	assert.Equal(t, http.StatusNotFound, response.StatusCode)
 }
 
-// RUNTIME_WATCH_ROOT, which is upstream's default, also takes files beside the folder whose names begin with its name. A path that
-// leads nowhere is told, unless the gateway is to wait for its first configuration: then it refuses requests, and is not healthy if that is asked for.
+// RUNTIME_WATCH_ROOT, which is upstream's default, also takes files beside the folder whose names begin with its name.
+// A path that leads nowhere is told, unless the gateway is to wait for its first configuration: then it refuses
+// requests, and is not healthy if that is asked for.
 func TestFilesAreFoundWhereUpstreamFindsThem(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)

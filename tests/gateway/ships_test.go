@@ -76,7 +76,8 @@ func instructions(t testing.TB, name string) (found []string) {
 	return found
 }
 
-// image makes the file system of the image, which holds the program, its second name and the authorities and nothing else.
+// image makes the file system of the image, which holds the program, its second name and the authorities and nothing
+// else.
 func image(t testing.TB, authorities string) string {
 	t.Helper()
 	size.NeedsFull(t) // which builds the static program
@@ -106,8 +107,8 @@ func image(t testing.TB, authorities string) string {
 	return image
 }
 
-// In the file system of the image, as the image's user, the gateway serves: it needs no folder for temporary files, no time zones and no
-// libraries.
+// In the file system of the image, as the image's user, the gateway serves: it needs no folder for temporary files, no
+// time zones and no libraries.
 func TestTheFilesOfTheImageAreEnough(t *testing.T) {
 	t.Parallel()
 	dir, _ := server.Certificate(t)
@@ -133,8 +134,8 @@ func TestTheFilesOfTheImageAreEnough(t *testing.T) {
 	assert.Positive(t, calls(secure))
 }
 
-// Envoy Gateway has no command or variables of its rate limit service changed with the image: what it starts, starts here, as its user and with
-// its certificates.
+// Envoy Gateway has no command or variables of its rate limit service changed with the image: what it starts, starts
+// here, as its user and with its certificates.
 func TestTheImageTakesThePlaceOfEnvoyGatewaysOwn(t *testing.T) {
 	t.Parallel()
 	dir, pool := server.Certificate(t)
@@ -162,7 +163,8 @@ func TestTheImageTakesThePlaceOfEnvoyGatewaysOwn(t *testing.T) {
 	assert.EqualValues(t, 9, answer.Statuses[0].LimitRemaining)
 }
 
-// Envoy and the limits of the compose file: an address may ask ten times a minute. Names and ports of containers become addresses here.
+// Envoy and the limits of the compose file: an address may ask ten times a minute. Names and ports of containers become
+// addresses here.
 func TestEnvoyOfTheComposeFileLimits(t *testing.T) {
 	t.Parallel()
 	size.NeedsFull(t)
@@ -186,8 +188,8 @@ func TestEnvoyOfTheComposeFileLimits(t *testing.T) {
 	assert.Regexp(t, "(?i)\r\nratelimit-limit: .", answer, "fields of the gateway's are added")
 }
 
-// insideUnit makes a system for the unit inside of namespaces of its own: the program and its files where the unit has them, and targets that
-// do nothing in place of a whole system's. Then systemd runs the unit as the first process.
+// insideUnit makes a system for the unit inside of namespaces of its own: the program and its files where the unit has
+// them, and targets that do nothing in place of a whole system's. Then systemd runs the unit as the first process.
 const insideUnit = `set -e
 mount --make-rprivate /
 mount -t proc proc /proc
@@ -211,7 +213,8 @@ exec env -i container=unshare SYSTEMD_UNIT_PATH=/run/units /lib/systemd/systemd 
 	--log-target=null --show-status=no
 `
 
-// systemd takes the unit and runs it: as a user that exists for it alone, with nothing that root may do, and again when it was killed.
+// systemd takes the unit and runs it: as a user that exists for it alone, with nothing that root may do, and again when
+// it was killed.
 func TestSystemdRunsTheUnit(t *testing.T) {
 	t.Parallel()
 	size.NeedsFull(t)

@@ -39,10 +39,11 @@ routes:
 `, units, version)
 }
 
-// Redis is killed and comes back, stands still and goes on, and the configuration is loaded again and again, while callers ask by gRPC and by
-// /check. Each request has its answer. Nobody gets more units than there are. Each time, no more units are lost than requests were under way
-// when Redis went and when it came back.
-// SOAK=10m repeats it for that long, and then the memory, goroutines and descriptors of the gateway must have leveled off.
+// Redis is killed and comes back, stands still and goes on, and the configuration is loaded again and again, while
+// callers ask by gRPC and by /check. Each request has its answer. Nobody gets more units than there are. Each time, no
+// more units are lost than requests were under way when Redis went and when it came back.
+// SOAK=10m repeats it for that long, and then the memory, goroutines and descriptors of the gateway must have leveled
+// off.
 func TestKillsAndReloadsLoseNoDecision(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t, server.AppendOnly("always")) // what was answered is on disk
@@ -75,7 +76,8 @@ func TestKillsAndReloadsLoseNoDecision(t *testing.T) {
 	assert.LessOrEqual(t, last.descriptors, first.descriptors+5)
 }
 
-// tooBusy is what the gateway says of a request that it has refused since it came to read the reply too late, on a machine with other work.
+// tooBusy is what the gateway says of a request that it has refused since it came to read the reply too late, on a
+// machine with other work.
 const tooBusy = "this process was too busy"
 
 // killAndReload is a round: a user that nobody has asked about, until nothing is left.

@@ -104,7 +104,8 @@ func (g *gateway) getByTLS(path string, c *tls.Config) (int, error) {
 	return response.StatusCode, response.Body.Close()
 }
 
-// The port of HTTP has TLS as that of gRPC: a new certificate needs no restart, clients may need one for a name, and one without TLS is told.
+// The port of HTTP has TLS as that of gRPC: a new certificate needs no restart, clients may need one for a name, and
+// one without TLS is told.
 func TestHTTPIsByTLS(t *testing.T) {
 	t.Parallel()
 	dir, old := server.Certificate(t)

@@ -100,8 +100,8 @@ const (
 	parentOff = "00-1112131415161718191a1b1c1d1e1f20-0102030405060708-00" // not sampled
 )
 
-// Each request has a span, in the trace of its caller, which says how it was decided. No span holds anything that a client chose. The last
-// spans are sent before the gateway ends.
+// Each request has a span, in the trace of its caller, which says how it was decided. No span holds anything that a
+// client chose. The last spans are sent before the gateway ends.
 func TestSpansSayHowARequestWasDecidedAndHoldNoKey(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)

@@ -242,8 +242,8 @@ func startBehind(t *testing.T, name, config string) *behind {
 	return b
 }
 
-// Each proxy, configured as the page prints it, keeps to the limit under load, lets requests through while Redis is away, as the file
-// says here, and keeps to it again when Redis is back.
+// Each proxy, configured as the page prints it, keeps to the limit under load, lets requests through while Redis is
+// away, as the file says here, and keeps to it again when Redis is back.
 func TestProxiesKeepToTheLimit(t *testing.T) {
 	t.Parallel()
 	routes := "redis_down: open\n" + block(t, "yaml", "match: POST /login")
@@ -314,8 +314,8 @@ var forgeries = []string{
 	"X-Forwarded-For: 192.0.2.9\r\nForwarded: for=192.0.2.9;host=open.example\r\nX-Real-Ip: 192.0.2.9\r\n",
 }
 
-// Each proxy passes on what limits go by: the method, the host, header fields and the client's address, whatever the query is and whatever the
-// client claims. What it cannot pass on it refuses.
+// Each proxy passes on what limits go by: the method, the host, header fields and the client's address, whatever the
+// query is and whatever the client claims. What it cannot pass on it refuses.
 func TestProxiesPassOnWhatLimitsGoBy(t *testing.T) {
 	t.Parallel()
 	const limits = `redis_down: closed
@@ -350,7 +350,8 @@ descriptors:
 			asks := func(from, line, host, field string) string {
 				return firstStatus(t, from, "127.0.0.1:"+b.port, fmt.Sprintf("%s HTTP/1.1\r\nHost: %s\r\n%s\r\n", line, host, field))
 			}
-			// spends asks for two units and one more, and then in all other ways for what is spent. Some proxies refuse some of them.
+			// spends asks for two units and one more, and then in all other ways for what is spent. Some proxies refuse
+			// some of them.
 			spends := func(what, from, line, host, field string) {
 				t.Helper()
 				thrice := asks(from, line, host, field) + " " + asks(from, line+queries[2], host, field) + " " + asks(from, line+queries[1], host, field)
@@ -404,8 +405,8 @@ descriptors:
 	}
 }
 
-// A request with as many header fields as a proxy takes, or more, ends no proxy, and an upload that is larger than nginx takes by default gets
-// through each of them.
+// A request with as many header fields as a proxy takes, or more, ends no proxy, and an upload that is larger than
+// nginx takes by default gets through each of them.
 func TestProxiesSurviveLargeRequests(t *testing.T) {
 	t.Parallel()
 	const limits = `domain: web
@@ -435,7 +436,8 @@ descriptors: [{key: all, limits: [FIXED 1000000/y], descriptors: [{key: key, lim
 	}
 }
 
-// firstStatus is the status of the answer to a request from an address of this machine, whose connection may stay open. It is empty if there was none.
+// firstStatus is the status of the answer to a request from an address of this machine, whose connection may stay open.
+// It is empty if there was none.
 func firstStatus(t *testing.T, from, to, request string) string {
 	t.Helper()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
@@ -464,8 +466,8 @@ func standsStill(t *testing.T, pid int) bool {
 	return true
 }
 
-// A gateway that hangs does not take the service down for longer than the limits of time of the recipes, and each proxy does what the last
-// column of the page's table says.
+// A gateway that hangs does not take the service down for longer than the limits of time of the recipes, and each proxy
+// does what the last column of the page's table says.
 func TestProxiesDoNotWaitForAGatewayThatHangs(t *testing.T) {
 	t.Parallel()
 	for name := range proxies {
@@ -538,7 +540,8 @@ func TestEnvoyLimitsWhateverItPassesOn(t *testing.T) {
 	}
 }
 
-// A list of networks is let through, another is shut out, and a third has one limit together; all others have their own.
+// A list of networks is let through, another is shut out, and a third has one limit together; all others have their
+// own.
 func TestNetworksHaveRules(t *testing.T) {
 	t.Parallel()
 	g := start(t, server.Start(t).Addr(), `

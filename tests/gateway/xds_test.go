@@ -30,7 +30,8 @@ import (
 	"redis-throttle/tests/topology"
 )
 
-// A gateway that a management server configures is ready when the first configuration has come, and says by whose name it asks.
+// A gateway that a management server configures is ready when the first configuration has come, and says by whose name
+// it asks.
 func TestAManagementServerConfiguresTheGateway(t *testing.T) {
 	t.Parallel()
 	m := manage(t)
@@ -71,8 +72,8 @@ func TestAManagementServerConfiguresTheGateway(t *testing.T) {
 	await(t, "a signal has it ask anew", func() bool { return m.started() == 2 })
 }
 
-// Envoy Gateway starts its rate limit service before anybody has configured limits: requests are refused until then, and the process is healthy
-// unless its health is to need a domain.
+// Envoy Gateway starts its rate limit service before anybody has configured limits: requests are refused until then,
+// and the process is healthy unless its health is to need a domain.
 func TestAGatewayMayStartBeforeItsFirstConfiguration(t *testing.T) {
 	t.Parallel()
 	m := manage(t)
@@ -90,7 +91,8 @@ func TestAGatewayMayStartBeforeItsFirstConfiguration(t *testing.T) {
 	assert.Equal(t, "OK 9", needs.asks(ask("shop", 0, "user=1")))
 }
 
-// A configuration with a mistake is refused as a whole, with the domain and the field in the reason, and the last one that was right stays.
+// A configuration with a mistake is refused as a whole, with the domain and the field in the reason, and the last one
+// that was right stays.
 func TestAManagementServerHearsOfMistakes(t *testing.T) {
 	t.Parallel()
 	m := manage(t)
@@ -123,8 +125,8 @@ func TestAManagementServerHearsOfMistakes(t *testing.T) {
 	assert.Equal(t, fmt.Sprint("OK ", left+1000-1), g.asks(ask("shop", 0, "user=1")))
 }
 
-// Servers that are not go-control-plane's may send what its cache cannot: a name twice, another type, bytes that are no resource. The answer
-// names the response that it is about, and the version that is in force.
+// Servers that are not go-control-plane's may send what its cache cannot: a name twice, another type, bytes that are no
+// resource. The answer names the response that it is about, and the version that is in force.
 func TestEachResponseIsAnswered(t *testing.T) {
 	t.Parallel()
 	r, at := script(t)
@@ -154,8 +156,8 @@ func TestEachResponseIsAnswered(t *testing.T) {
 	assert.Equal(t, "OK 39", g.asks(ask("shop", 0, "user=1")))
 }
 
-// A server that sends without end fills no disk and keeps no processor busy: a response a second is taken and answered, the newest, and the log
-// has few lines. A change among them is taken.
+// A server that sends without end fills no disk and keeps no processor busy: a response a second is taken and answered,
+// the newest, and the log has few lines. A change among them is taken.
 func TestAServerThatDoesNotStop(t *testing.T) {
 	t.Parallel()
 	redis := server.Start(t).Addr()
@@ -355,7 +357,8 @@ func TestEachAnswerIsByOneConfiguration(t *testing.T) {
 	assert.Greater(t, versions, changes/2)
 }
 
-// The configuration stays while the server is away. When it is back, what it has counts, whatever the number of its version.
+// The configuration stays while the server is away. When it is back, what it has counts, whatever the number of its
+// version.
 func TestTheConfigurationStaysWhileTheServerIsAway(t *testing.T) {
 	t.Parallel()
 	m := manage(t)
@@ -442,7 +445,8 @@ func TestCertificatesOfTheManagementServerAreReadAgain(t *testing.T) {
 	wrong.awaitReady(false, "with a server that is another")
 }
 
-// Large configurations come by default, and one that is larger than a setting allows is told with the setting, and changes nothing.
+// Large configurations come by default, and one that is larger than a setting allows is told with the setting, and
+// changes nothing.
 func TestLargeConfigurations(t *testing.T) {
 	t.Parallel()
 	m := manage(t)

@@ -82,7 +82,8 @@ func TestTheGuardDecidesUntilSentinelsHaveANewMaster(t *testing.T) {
 	assert.False(t, g.Out())
 }
 
-// In a cluster only the keys of a master that hangs or has died are left to the policy, until its replica has taken over.
+// In a cluster only the keys of a master that hangs or has died are left to the policy, until its replica has taken
+// over.
 func TestTheGuardDecidesUntilAReplicaHasTakenOver(t *testing.T) {
 	t.Parallel()
 	c := topology.StartCluster(t)

@@ -151,8 +151,8 @@ func (r replies) Decide(context.Context, ratelimit.Call) (ratelimit.Result, erro
 	return (<-r).Result()
 }
 
-// A pipeline that fails is one failure for each breaker, whatever the number of its calls: so a connection that is cut off opens none. For the
-// share of calls that fail they all count.
+// A pipeline that fails is one failure for each breaker, whatever the number of its calls: so a connection that is cut
+// off opens none. For the share of calls that fail they all count.
 func TestCallsOfOnePipelineFailAsOne(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
@@ -162,8 +162,8 @@ func TestCallsOfOnePipelineFailAsOne(t *testing.T) {
 	breaks := func(failures int) *guard.Guard {
 		return guard.New(behind, guard.Options{Failures: failures, Pause: time.Hour, Logger: silent})
 	}
-	// sends sends calls in a pipeline, and lets guards ask for each. A pipeline for which this process was too busy is no failure: it is
-	// sent once more.
+	// sends sends calls in a pipeline, and lets guards ask for each. A pipeline for which this process was too busy is
+	// no failure: it is sent once more.
 	sends := func(units int, guards ...*guard.Guard) {
 		var queued []*pipelimit.Reply
 		for busy := true; busy; {

@@ -18,7 +18,8 @@ import (
 	"redis-throttle/tests/topology"
 )
 
-// Two servers on two hosts: a cut, a full disk and a slow disk affect the hosts they are meant for and no others, until they are undone.
+// Two servers on two hosts: a cut, a full disk and a slow disk affect the hosts they are meant for and no others, until
+// they are undone.
 func TestHostsFailOneByOne(t *testing.T) {
 	t.Parallel()
 	if !hosts.Inside(t) {

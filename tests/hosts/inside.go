@@ -24,15 +24,15 @@ import (
 	"redis-throttle/internal/size"
 )
 
-// inside names the process that gave this one namespaces. Nobody else's value counts, so a variable that was left in the
-// environment does no harm.
+// inside names the process that gave this one namespaces. Nobody else's value counts, so a variable that was left in
+// the environment does no harm.
 const inside = "THROTTLE_TEST_INSIDE"
 
 func isInside() bool { return os.Getenv(inside) == strconv.Itoa(os.Getppid()) }
 
-// Inside reports whether this process has namespaces of its own. If not, it runs the test again, alone, in a process that
-// has them; the caller then returns, and the test passes, fails or is skipped as it did there. It is skipped on a machine
-// that grants no namespaces. Flags of the test's package are passed on. It is for tests, not for subtests.
+// Inside reports whether this process has namespaces of its own. If not, it runs the test again, alone, in a process
+// that has them; the caller then returns, and the test passes, fails or is skipped as it did there. It is skipped on a
+// machine that grants no namespaces. Flags of the test's package are passed on. It is for tests, not for subtests.
 func Inside(t *testing.T) bool {
 	t.Helper()
 	if isInside() {

@@ -83,8 +83,8 @@ func (h *Host) hardware() string { return fmt.Sprintf("02:00:00:00:00:%02x", h.N
 // nowhere is a hardware address that no host has.
 const nowhere = "02:00:00:00:01:00"
 
-// Cut loses everything that one host sends to another from now on, as a broken switch does: neither of them is told. What is
-// sent the other way still arrives.
+// Cut loses everything that one host sends to another from now on, as a broken switch does: neither of them is told.
+// What is sent the other way still arrives.
 func (n *Network) Cut(from, to *Host) { from.neighbour(to, nowhere) }
 
 // Join undoes Cut.

@@ -33,8 +33,8 @@ func CPUOver(t *testing.T, s *server.Server, d time.Duration) time.Duration {
 	return s.CPUTime() - before
 }
 
-// Growth is by how much used_memory grows in a round, once buffers and tables have grown to their size: the median of several rounds, since
-// the server makes the buffers of a connection larger or smaller now and then.
+// Growth is by how much used_memory grows in a round, once buffers and tables have grown to their size: the median of
+// several rounds, since the server makes the buffers of a connection larger or smaller now and then.
 func Growth(t *testing.T, c *resp.Conn, round func()) int64 {
 	t.Helper()
 	var readings, grown []int64

@@ -52,8 +52,8 @@ func OlderLibrary(t testing.TB, version string) string {
 	return string(text)
 }
 
-// AsFunction is a call of a command as one of the function that does the same: CL.LIMIT k RATE 5/s becomes FCALL cl_limit 1 k RATE 5/s.
-// A call that only reads is one for replicas, too.
+// AsFunction is a call of a command as one of the function that does the same: CL.LIMIT k RATE 5/s becomes FCALL
+// cl_limit 1 k RATE 5/s. A call that only reads is one for replicas, too.
 func AsFunction(words []string) []string {
 	name := strings.ToLower(strings.Replace(words[0], ".", "_", 1))
 	fcall := "FCALL"
@@ -78,8 +78,8 @@ func AsScript(sha string, words []string) []string {
 	return append(append(append([]string{strings.Replace(call[0], "FCALL", "EVALSHA", 1), sha}, call[2:behind]...), call[1]), call[behind:]...)
 }
 
-// ServerCounts reports whether the keys of a call are counted right. A server counts those of a function itself, and words errors about
-// that in its own way.
+// ServerCounts reports whether the keys of a call are counted right. A server counts those of a function itself, and
+// words errors about that in its own way.
 func ServerCounts(words []string) bool {
 	if words[0] != "CL.MLIMIT" && words[0] != "CL.SETTLE" {
 		return true

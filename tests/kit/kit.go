@@ -1,5 +1,5 @@
-// Package kit has what tests of several packages do with a server: they send calls, read replies, begin to wait in line, keep a
-// server busy, and measure what it took. Package server starts the servers.
+// Package kit has what tests of several packages do with a server: they send calls, read replies, begin to wait in
+// line, keep a server busy, and measure what it took. Package server starts the servers.
 package kit
 
 import (

@@ -31,7 +31,8 @@ func AwaitField(t *testing.T, c *resp.Conn, field string, want int) {
 	}, 60*time.Second, 2*time.Millisecond, "%s", field)
 }
 
-// AwaitWaiting returns when so many callers of CL.WAIT wait. It does not sleep in between: a test may be about to miss a slot.
+// AwaitWaiting returns when so many callers of CL.WAIT wait. It does not sleep in between: a test may be about to miss
+// a slot.
 func AwaitWaiting(t *testing.T, c *resp.Conn, n int) {
 	t.Helper()
 	for deadline := time.Now().Add(60 * time.Second); ; {
@@ -271,7 +272,8 @@ type Client struct {
 	ID   int64
 }
 
-// WaysToLeave are how a caller can be made to leave its line before its time. Each receives the answer that the caller then gets.
+// WaysToLeave are how a caller can be made to leave its line before its time. Each receives the answer that the caller
+// then gets.
 var WaysToLeave = map[string]func(t *testing.T, admin *resp.Conn, c Client){
 	"disconnect":     func(t *testing.T, _ *resp.Conn, c Client) { assert.NoError(t, c.Conn.Close()) },
 	"reset":          func(t *testing.T, _ *resp.Conn, c Client) { assert.NoError(t, c.Conn.Reset()) },

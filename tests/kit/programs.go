@@ -55,7 +55,8 @@ var (
 	buildFolder = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "throttle-test-") })
 )
 
-// Built is the path of a program of this repository, which is built once for all tests of a package. env is for the compiler. RunBuilt removes it.
+// Built is the path of a program of this repository, which is built once for all tests of a package. env is for the
+// compiler. RunBuilt removes it.
 func Built(t testing.TB, folder string, env ...string) string {
 	t.Helper()
 	build, _ := builds.LoadOrStore(folder, sync.OnceValues(func() (string, error) {

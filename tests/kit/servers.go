@@ -35,8 +35,8 @@ func OlderBuild(t *testing.T, version string) string {
 	return path
 }
 
-// OnSanitizedToo runs a test on the server under test and on one that was built with AddressSanitizer, which ends at the first use
-// of freed memory. THROTTLE_ASAN_SERVER is its path.
+// OnSanitizedToo runs a test on the server under test and on one that was built with AddressSanitizer, which ends at
+// the first use of freed memory. THROTTLE_ASAN_SERVER is its path.
 func OnSanitizedToo(t *testing.T, f func(t *testing.T, opts ...server.Option)) {
 	t.Run("plain", func(t *testing.T) {
 		t.Parallel()
@@ -98,7 +98,8 @@ func RequireReplica(t *testing.T, master, replica *server.Server, keys ...string
 // LinkIsUp says whether a replica has its master.
 func LinkIsUp(s *server.Server) bool { return s.Info("replication")["master_link_status"] == "up" }
 
-// StartCarrying starts a server with the test build, whose test.carry does to several keys what it is told, and a replica without the module.
+// StartCarrying starts a server with the test build, whose test.carry does to several keys what it is told, and a
+// replica without the module.
 func StartCarrying(t *testing.T, opts ...server.Option) (master, replica *server.Server) {
 	t.Helper()
 	master = StartCheckBuild(t, opts...)
@@ -115,7 +116,8 @@ func AwaitCron(t *testing.T, s *server.Server) {
 	require.Eventually(t, func() bool { return s.MustDo("DBSIZE").Int == 0 }, 60*time.Second, 5*time.Millisecond)
 }
 
-// StartKeepingExpired starts a server beside another module, on which keys that have expired stay until somebody opens them.
+// StartKeepingExpired starts a server beside another module, on which keys that have expired stay until somebody opens
+// them.
 func StartKeepingExpired(t *testing.T, opts ...server.Option) (s *server.Server, c *resp.Conn) {
 	t.Helper()
 	s = neighbour.Start(t, opts...)

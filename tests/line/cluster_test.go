@@ -94,7 +94,8 @@ func requireStillWaiting(t *testing.T, c *resp.Conn, d time.Duration) {
 	require.Error(t, err, "%v", v)
 }
 
-// While a slot moves, clients are sent to the node that imports it. They can wait there, as with BLPOP, and are let in there.
+// While a slot moves, clients are sent to the node that imports it. They can wait there, as with BLPOP, and are let in
+// there.
 func TestCallersWaitOnTheNodeThatImportsTheirSlot(t *testing.T) {
 	t.Parallel()
 	for name, kind := range kit.WaitsInTurn {
@@ -140,8 +141,8 @@ func TestCallersAreSentAwayWhenAMoveIsGivenUp(t *testing.T) {
 	}
 }
 
-// When the key moves away, nobody in line for it is let in on the node that it has left: the key would be there twice. So it is where the server
-// can only be asked with EXISTS whether it has the slot.
+// When the key moves away, nobody in line for it is let in on the node that it has left: the key would be there twice.
+// So it is where the server can only be asked with EXISTS whether it has the slot.
 func TestNobodyIsLetInOnTheNodeThatAKeyHasLeft(t *testing.T) {
 	t.Parallel()
 	for how, config := range map[string][]string{"a server": nil, "ZADD is renamed": {`rename-command ZADD ""`}} {

@@ -16,8 +16,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// Thousands of lines whose turn has come, but that nobody may be let in from, do not keep the server busy: it looks again for all
-// of them at once. When it may write again, all of them go on.
+// Thousands of lines whose turn has come, but that nobody may be let in from, do not keep the server busy: it looks
+// again for all of them at once. When it may write again, all of them go on.
 func TestManyLinesThatAreHeldUpCostLittle(t *testing.T) {
 	watched := size.Of(time.Second, 3*time.Second) // not in parallel: it measures time of the processor
 	var files syscall.Rlimit

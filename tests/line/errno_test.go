@@ -17,8 +17,8 @@ import (
 // errnos are those that tell why the server would refuse a command, and one that it never sets.
 var errnos = []syscall.Errno{syscall.EINVAL, syscall.ENOENT, syscall.EPERM, syscall.EROFS, syscall.ENETDOWN, syscall.EACCES, syscall.ENOSPC, syscall.ESPIPE, syscall.EAGAIN, syscall.EBADF}
 
-// The filters and events of other modules run in the middle of the question whether the server takes a write, and may leave any errno behind. It is
-// not taken for the server's answer.
+// The filters and events of other modules run in the middle of the question whether the server takes a write, and may
+// leave any errno behind. It is not taken for the server's answer.
 func TestAnErrnoThatAnotherModuleLeavesHoldsUpNoLine(t *testing.T) {
 	t.Parallel()
 	lease := map[string]kit.KindOfWait{"lease": kit.WaitsInTurn["lease"]}
@@ -33,8 +33,8 @@ func TestAnErrnoThatAnotherModuleLeavesHoldsUpNoLine(t *testing.T) {
 		"where the server can only be asked with EXISTS": {"exists", `rename-command ZADD ""`, lease, goesOn},
 		"before the question": {"cl.release", "", lease, func(t *testing.T, s *server.Server, admin *resp.Conn, kind kit.KindOfWait) {
 			kind.GoesOn(t, s)
-			// A server that can be asked without running a command runs none. Valkey 9 could be asked, but crashes beside a module that leaves an
-			// errno behind meanwhile.
+			// A server that can be asked without running a command runs none. Valkey 9 could be asked, but crashes
+			// beside a module that leaves an errno behind meanwhile.
 			if s.Program.AtLeast(7, 2) && !(s.Program.IsValkey() && s.Program.Major >= 9) {
 				assert.NotContains(t, s.Info("commandstats"), "cmdstat_zadd")
 			}

@@ -37,8 +37,8 @@ func (f *fairLine) at(place int) uint64 {
 	return order.LetIn().Caller
 }
 
-// A caller may leave from any place of a fair line, by CLIENT UNBLOCK or CLIENT KILL, also at the very time at which a slot becomes free. It gets
-// its answer, and the others are let in as if it had never come.
+// A caller may leave from any place of a fair line, by CLIENT UNBLOCK or CLIENT KILL, also at the very time at which a
+// slot becomes free. It gets its answer, and the others are let in as if it had never come.
 func TestACallerLeavesAFairLineFromAnyPlace(t *testing.T) {
 	t.Parallel()
 	for name, isLease := range kindsOfFairLine {
@@ -100,8 +100,8 @@ func (f *fairLine) leavesAs(caller uint64, leave, answer, when string) {
 	f.await()
 }
 
-// A user loses its permission while its callers wait among those of others. They are told so by the time their turn comes, which costs their groups no
-// turn, and the others are let in as if they had never come.
+// A user loses its permission while its callers wait among those of others. They are told so by the time their turn
+// comes, which costs their groups no turn, and the others are let in as if they had never come.
 func TestCallersOfAFairLineLoseTheirPermission(t *testing.T) {
 	t.Parallel()
 	for name, isLease := range kindsOfFairLine {
@@ -151,8 +151,8 @@ func TestCallersOfAFairLineLoseTheirPermission(t *testing.T) {
 	}
 }
 
-// Whatever the wall clock does, callers are let in in the order of a naive line: one when the lease or the window of the one before is over, and none
-// when the clock is set back.
+// Whatever the wall clock does, callers are let in in the order of a naive line: one when the lease or the window of
+// the one before is over, and none when the clock is set back.
 func TestAFairLineWhenTheClockSteps(t *testing.T) {
 	t.Parallel()
 	for name, isLease := range kindsOfFairLine {
@@ -192,8 +192,8 @@ func TestAFairLineWhenTheClockSteps(t *testing.T) {
 	}
 }
 
-// A server whose memory is full lets nobody in, whether a settlement or a release has freed the slot. Leases are still renewed and settled. When there is
-// memory again, callers come in order.
+// A server whose memory is full lets nobody in, whether a settlement or a release has freed the slot. Leases are still
+// renewed and settled. When there is memory again, callers come in order.
 func TestAFairLineWhenMemoryIsFull(t *testing.T) {
 	t.Parallel()
 	kit.OnSanitizedToo(t, func(t *testing.T, opts ...server.Option) {

@@ -48,7 +48,8 @@ func (f *fairLine) call(caller uint64) string {
 	return "CL.WAIT k FIXED 1/365d FIRST"
 }
 
-// outlast makes the key outlast every step of the clock, by another lease or another limit. If it expired, that would wake the line by itself.
+// outlast makes the key outlast every step of the clock, by another lease or another limit. If it expired, that would
+// wake the line by itself.
 func (f *fairLine) outlast() {
 	f.t.Helper()
 	if f.isLease {
@@ -120,8 +121,8 @@ func (f *fairLine) leaves(caller uint64, how string) {
 	f.await()
 }
 
-// Random callers of many tenants and some priorities come, are let in, disconnect, are unblocked and give up. Each slot goes to the caller that a
-// naive line says.
+// Random callers of many tenants and some priorities come, are let in, disconnect, are unblocked and give up. Each slot
+// goes to the caller that a naive line says.
 func TestCallersAreLetInByPriorityAndGroup(t *testing.T) {
 	t.Parallel()
 	for name, isLease := range kindsOfFairLine {
@@ -171,7 +172,8 @@ func (f *fairLine) takeTurns(r *rand.Rand, steps int) {
 	assert.Positive(f.t, overtook)
 }
 
-// requireGroups fails if CL.LEASES does not tell how many callers wait in each group, in the order of their turns, and its weight.
+// requireGroups fails if CL.LEASES does not tell how many callers wait in each group, in the order of their turns, and
+// its weight.
 func (f *fairLine) requireGroups() {
 	f.t.Helper()
 	type shown struct {
@@ -209,7 +211,8 @@ func (f *fairLine) requireGroups() {
 	}
 }
 
-// Another module makes calls when it hears that a slot has become free, or that a key has expired that is looked at for the first in line.
+// Another module makes calls when it hears that a slot has become free, or that a key has expired that is looked at for
+// the first in line.
 func TestAnotherModuleCallsInTheMiddleOfAFairLine(t *testing.T) {
 	t.Parallel()
 	for nested, gets := range map[string]bool{
@@ -239,7 +242,8 @@ func TestAnotherModuleCallsInTheMiddleOfAFairLine(t *testing.T) {
 	}
 }
 
-// Ten thousand jobs of one tenant delay the first job of another by one slot if tenants are groups, and by ten thousand if not.
+// Ten thousand jobs of one tenant delay the first job of another by one slot if tenants are groups, and by ten thousand
+// if not.
 func TestTenThousandJobsDelayAnotherTenantByOneSlot(t *testing.T) {
 	var files syscall.Rlimit // not in parallel: other tests need as many
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files))

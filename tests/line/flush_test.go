@@ -29,8 +29,9 @@ func TestALineIsNotLookedAtForOtherDatabases(t *testing.T) {
 	kit.RequireAdmitted(t, waiting)
 }
 
-// When something happens that lets in a caller from each of many lines, or has all of them looked at, the server goes on with its clients in between,
-// however many lines there are. What one caller has sent behind its call runs before the last of them is let in.
+// When something happens that lets in a caller from each of many lines, or has all of them looked at, the server goes
+// on with its clients in between, however many lines there are. What one caller has sent behind its call runs before
+// the last of them is let in.
 func TestManyLinesThatAreWokenDoNotHoldUpTheServer(t *testing.T) {
 	t.Parallel()
 	const lines = 150

@@ -21,8 +21,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// churn is callers in line of a server whose I/O threads read, too. Such a server runs the commands that they have read after the module's timers,
-// and before it answers those that the module has unblocked.
+// churn is callers in line of a server whose I/O threads read, too. Such a server runs the commands that they have read
+// after the module's timers, and before it answers those that the module has unblocked.
 type churn struct {
 	t              *testing.T
 	s              *server.Server
@@ -36,8 +36,8 @@ type churn struct {
 	wg                                 sync.WaitGroup
 }
 
-// Callers are let in, unblocked and killed by commands that I/O threads have read. Each call has one answer, before what its client sent behind it,
-// and no slot is lost.
+// Callers are let in, unblocked and killed by commands that I/O threads have read. Each call has one answer, before
+// what its client sent behind it, and no slot is lost.
 func TestEveryCallerIsAnsweredOnceBesideIOThreads(t *testing.T) {
 	t.Parallel()
 	for name, kind := range map[string]struct {
@@ -106,7 +106,8 @@ func (c *churn) start(f func() error) {
 
 func (c *churn) goesOn() bool { return time.Now().Before(c.deadline) }
 
-// call makes one call after the other, each with a command behind it, and in front of it what gives back the unit of the one before.
+// call makes one call after the other, each with a command behind it, and in front of it what gives back the unit of
+// the one before.
 func (c *churn) call(i int) error {
 	conn := c.s.Raw()
 	v, err := conn.Do("CLIENT", "ID")

@@ -12,8 +12,8 @@ import (
 	"redis-throttle/tests/kit"
 )
 
-// While the server has no memory for a write, nobody is let in. When memory is free again the line goes on by itself, also when
-// no client sends a command: some servers look at their memory only when one does.
+// While the server has no memory for a write, nobody is let in. When memory is free again the line goes on by itself,
+// also when no client sends a command: some servers look at their memory only when one does.
 func TestALineGoesOnWhenMemoryIsFreeAgain(t *testing.T) {
 	t.Parallel()
 	const size, lifetime = 16 << 20, 3 * time.Second

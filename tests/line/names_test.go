@@ -14,8 +14,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// What clients make the module remember is bounded, however long the words are that they send. Go collects nothing until its limit,
-// so whatever is copied to its heap for each call would stay.
+// What clients make the module remember is bounded, however long the words are that they send. Go collects nothing
+// until its limit, so whatever is copied to its heap for each call would stay.
 func TestLongWordsAreNotKept(t *testing.T) {
 	server.NeedsServer(t, "a count of its memory")
 	const length = 200_000

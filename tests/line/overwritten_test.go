@@ -14,8 +14,8 @@ import (
 // twoLeases is a kind of wait in which the key stays when its holder is gone: another lease is in it.
 const twoLeases = "two leases"
 
-// Whatever command changes a key is seen by those in line for it at once: they are told that it holds something else, or are let in
-// if nothing is left, or no more than lets them in.
+// Whatever command changes a key is seen by those in line for it at once: they are told that it holds something else,
+// or are let in if nothing is left, or no more than lets them in.
 func TestWhateverChangesAKeyWakesItsLine(t *testing.T) {
 	t.Parallel()
 	const wrong = "WRONGTYPE "

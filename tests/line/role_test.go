@@ -98,8 +98,8 @@ func TestALineBeginsAnewWhenAServerIsAMasterAgain(t *testing.T) {
 	}
 }
 
-// Another module may make the server a replica when it hears that a caller was let in. Those behind are sent away, and the line is gone, with
-// all that was to wake it.
+// Another module may make the server a replica when it hears that a caller was let in. Those behind are sent away, and
+// the line is gone, with all that was to wake it.
 func TestAServerBecomesAReplicaAsACallerIsLetIn(t *testing.T) {
 	t.Parallel()
 	for name, event := range map[string]string{"lease": "leased", "window": "set", "fixed": "set"} {

@@ -13,8 +13,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// A caller that comes right after a step back, before anybody has noticed the step, has its slot by the new clock already. It waits for it as
-// long as it was told, whether others wait or not.
+// A caller that comes right after a step back, before anybody has noticed the step, has its slot by the new clock
+// already. It waits for it as long as it was told, whether others wait or not.
 func TestACallerThatComesRightAfterAStepWaitsForItsSlot(t *testing.T) {
 	t.Parallel()
 	for _, othersWait := range []bool{false, true} {
@@ -40,7 +40,8 @@ func TestACallerThatComesRightAfterAStepWaitsForItsSlot(t *testing.T) {
 	}
 }
 
-// Nor does it wait longer than those in front of it and the limit make it wait, though they had their slots by the old clock.
+// Nor does it wait longer than those in front of it and the limit make it wait, though they had their slots by the old
+// clock.
 func TestACallerThatComesRightAfterAStepStandsBehindOthers(t *testing.T) {
 	t.Parallel()
 	for name, reading := range map[string]time.Duration{"it reads the clocks at once": 0, "the process stands still while it reads the clocks": 2 * time.Millisecond} {
@@ -65,8 +66,8 @@ func TestACallerThatComesRightAfterAStepStandsBehindOthers(t *testing.T) {
 	}
 }
 
-// The server judges for as long as it looks at a line by the clock as it was when it began. A lease that is granted after a step back in the middle
-// of that would be over for the server at once, and the next in line let in, too.
+// The server judges for as long as it looks at a line by the clock as it was when it began. A lease that is granted
+// after a step back in the middle of that would be over for the server at once, and the next in line let in, too.
 func TestAStepBackInTheMiddleOfALookLetsInOne(t *testing.T) {
 	t.Parallel()
 	for name, by := range map[string]time.Duration{"long": step, "too short to be noticed": 40 * time.Millisecond} {
@@ -105,7 +106,8 @@ func TestAStepBackInTheMiddleOfALookLetsInOne(t *testing.T) {
 	}
 }
 
-// The same, of a step that is as short as the lateness of a timer, so that the timer does not seem to have fired too early.
+// The same, of a step that is as short as the lateness of a timer, so that the timer does not seem to have fired too
+// early.
 func TestAStepBackInALateLookLetsInOne(t *testing.T) {
 	t.Parallel()
 	const late, ttl, back = 150 * time.Millisecond, 80 * time.Millisecond, 90 * time.Millisecond // a step of 100 ms is noticed
@@ -138,8 +140,8 @@ func TestAStepBackInALateLookLetsInOne(t *testing.T) {
 	}
 }
 
-// A caller that finds the leases of others lapsed has its own from then on, also when the clock jumps in between. Redis 7.0 judges whether the key
-// has expired by the clock as it is when the key is opened.
+// A caller that finds the leases of others lapsed has its own from then on, also when the clock jumps in between. Redis
+// 7.0 judges whether the key has expired by the clock as it is when the key is opened.
 func TestAStepForwardInTheMiddleOfALookCutsNoLeaseShort(t *testing.T) {
 	t.Parallel()
 	s, c := kit.StartWithClock(t)

@@ -47,8 +47,8 @@ int RedisModule_OnLoad(Ctx *ctx, void **argv, int argc) {
 }
 `
 
-// After a step forward, a timer of another module is overdue, and the server sleeps until the instant that it had. It sleeps past all timers that are
-// set meanwhile. Lines do not.
+// After a step forward, a timer of another module is overdue, and the server sleeps until the instant that it had. It
+// sleeps past all timers that are set meanwhile. Lines do not.
 func TestALineGoesOnBesideAnOverdueTimerOfAnotherModule(t *testing.T) {
 	t.Parallel()
 	s, stepBy := kit.StartWithSteps(t, server.Config("loadmodule "+sharedlib.Build(t, "sleeper", []byte(sleeper))))

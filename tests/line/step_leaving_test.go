@@ -14,8 +14,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// However a caller leaves its line right after a step, before the server's cron has seen it, all lines go on: those that were there, whose timers the
-// step has overtaken or put off, and those that come later.
+// However a caller leaves its line right after a step, before the server's cron has seen it, all lines go on: those
+// that were there, whose timers the step has overtaken or put off, and those that come later.
 func TestALineGoesOnWhenACallerLeavesRightAfterAStep(t *testing.T) {
 	t.Parallel()
 	ways := map[string]struct {

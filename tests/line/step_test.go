@@ -51,7 +51,8 @@ func TestALineGoesOnWhenTheClockStepsForward(t *testing.T) {
 	}
 }
 
-// The two clocks drift apart while a time server corrects one of them. That is no step, and lines are not looked at for it.
+// The two clocks drift apart while a time server corrects one of them. That is no step, and lines are not looked at for
+// it.
 func TestALineIsNotLookedAtWhileTheClocksDriftApart(t *testing.T) {
 	t.Parallel()
 	s, stepBy := kit.StartWithSteps(t, server.Config("hz 100")) // the cron comes while a timer is put off
@@ -142,7 +143,8 @@ func TestALineGoesOnWhenTheClockStepsBack(t *testing.T) {
 	}
 }
 
-// passed is how much of the spacing of two callers may be over when the clock steps. A calendar's window may end at once.
+// passed is how much of the spacing of two callers may be over when the clock steps. A calendar's window may end at
+// once.
 func passed(name string) time.Duration {
 	if name == "fixed" {
 		return 3 * time.Second

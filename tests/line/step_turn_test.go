@@ -19,7 +19,8 @@ func turns(t *testing.T, s *server.Server) int {
 	return kit.Number(t, s.Info("throttle")["throttle_turns"])
 }
 
-// startWithoutCron starts a server with a clock whose cron hardly ever comes, and not more often when there are many clients.
+// startWithoutCron starts a server with a clock whose cron hardly ever comes, and not more often when there are many
+// clients.
 func startWithoutCron(t *testing.T) (*server.Server, *clock.Clock, *resp.Conn) {
 	t.Helper()
 	s, c := kit.StartWithClock(t, server.Config("hz 1", "dynamic-hz no"))
@@ -34,8 +35,8 @@ func fewTurns(t *testing.T, c *resp.Conn) {
 	}
 }
 
-// When the clock is set back right after the server has found that a turn is due, the turn ends before anybody is decided by that clock: the cron
-// first tells the lines of the step.
+// When the clock is set back right after the server has found that a turn is due, the turn ends before anybody is
+// decided by that clock: the cron first tells the lines of the step.
 func TestATurnWhoseClockIsSetBackIsLeftToTheCron(t *testing.T) {
 	t.Parallel()
 	s, c := kit.StartWithClock(t)

@@ -11,8 +11,9 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// A replica that takes writes and loads a data set of its master beside its own puts it in its place all at once. Callers who wait for what the new
-// one does not have are let in then, whether the replica knows the history of the master or not.
+// A replica that takes writes and loads a data set of its master beside its own puts it in its place all at once.
+// Callers who wait for what the new one does not have are let in then, whether the replica knows the history of the
+// master or not.
 func TestALineGoesOnWhenAReplicaSwapsInANewDataSet(t *testing.T) {
 	t.Parallel()
 	for name, kind := range kit.WaitsInTurn {

@@ -14,8 +14,8 @@ import (
 	"redis-throttle/tests/resp"
 )
 
-// When the time of many callers is over at once, the server goes on with its clients in between, however many there are. What one of them has
-// sent behind its call runs before the last of them has its answer.
+// When the time of many callers is over at once, the server goes on with its clients in between, however many there
+// are. What one of them has sent behind its call runs before the last of them has its answer.
 func TestManyCallersWhoseTimeIsOverDoNotHoldUpTheServer(t *testing.T) {
 	t.Parallel()
 	const crowd = 150
@@ -53,8 +53,8 @@ func TestManyCallersWhoseTimeIsOverDoNotHoldUpTheServer(t *testing.T) {
 	assert.Less(t, first, last, "nobody was served before all were decided: %q", log)
 }
 
-// sleepWhileAllWait makes the server sleep for timeout, the most that its callers wait, once all of them wait. It says whether all still waited
-// then, so that their time is over at once.
+// sleepWhileAllWait makes the server sleep for timeout, the most that its callers wait, once all of them wait. It says
+// whether all still waited then, so that their time is over at once.
 func sleepWhileAllWait(t *testing.T, c *resp.Conn, callers int, timeout time.Duration) bool {
 	t.Helper()
 	waiting := func(v resp.Value) bool {

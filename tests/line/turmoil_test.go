@@ -20,8 +20,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// turmoil is callers that come, wait and leave on new connections until the deadline, and somebody beside them who does something
-// again and again.
+// turmoil is callers that come, wait and leave on new connections until the deadline, and somebody beside them who does
+// something again and again.
 type turmoil struct {
 	t        *testing.T
 	s        *server.Server
@@ -153,8 +153,8 @@ func TestCallersComeAndGo(t *testing.T) {
 	requireNobodyLeft(t, s)
 }
 
-// Callers of all kinds come, wait and leave, while somebody changes the server and the keys and another module runs commands in
-// between. Nobody is forgotten.
+// Callers of all kinds come, wait and leave, while somebody changes the server and the keys and another module runs
+// commands in between. Nobody is forgotten.
 func TestNobodyIsForgottenInTurmoil(t *testing.T) {
 	t.Parallel()
 	const workers, slots = 24, 2

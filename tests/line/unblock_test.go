@@ -57,7 +57,8 @@ func sendAwayInTheMiddle(t *testing.T, s *server.Server, kind kit.KindOfWait, ho
 	require.Eventually(t, func() bool { return s.InfoInt("clients", "blocked_clients") == 0 }, kit.Patience, kit.Tick)
 }
 
-// A caller in turn whose time is over, or that CLIENT UNBLOCK sends away, was limited on a key of its database. Listeners hear so, and CL.TOP counts it.
+// A caller in turn whose time is over, or that CLIENT UNBLOCK sends away, was limited on a key of its database.
+// Listeners hear so, and CL.TOP counts it.
 func TestACallerThatGivesUpWasLimitedInItsDatabase(t *testing.T) {
 	t.Parallel()
 	for name, kind := range kit.WaitsInTurn {
@@ -91,7 +92,8 @@ func TestACallerThatGivesUpWasLimitedInItsDatabase(t *testing.T) {
 	}
 }
 
-// A caller that CLIENT UNBLOCK sends away is told who holds the slots, and when the first of them lapses, however many leases have lapsed before.
+// A caller that CLIENT UNBLOCK sends away is told who holds the slots, and when the first of them lapses, however many
+// leases have lapsed before.
 func TestACallerThatIsUnblockedIsToldWhoHoldsTheSlots(t *testing.T) {
 	t.Parallel()
 	s := kit.StartCheckBuild(t)
@@ -114,7 +116,8 @@ func TestACallerThatIsUnblockedIsToldWhoHoldsTheSlots(t *testing.T) {
 	}
 }
 
-// Another module may unblock a caller when it hears that the caller was let in. Up to Redis 7.0 the server takes it out of the line's hands then.
+// Another module may unblock a caller when it hears that the caller was let in. Up to Redis 7.0 the server takes it out
+// of the line's hands then.
 func TestACallerUnblockedAsItIsLetInGetsItsAnswer(t *testing.T) {
 	t.Parallel()
 	for _, event := range []string{"zadd", "leased"} {

@@ -11,8 +11,8 @@ import (
 	"redis-throttle/tests/neighbour"
 )
 
-// A state out of reach is corrected by the call that finds it, also if that call then has to wait. What another module gives back
-// when it hears of the correction is free for the caller at once.
+// A state out of reach is corrected by the call that finds it, also if that call then has to wait. What another module
+// gives back when it hears of the correction is free for the caller at once.
 func TestAUnitGivenBackWhileACallerJoinsTheLineIsNotMissed(t *testing.T) {
 	t.Parallel()
 	comes, looked := "it comes", "it is looked at"

@@ -41,7 +41,8 @@ func (a admission) expiring(nowNs int64) (all []object) {
 	return all
 }
 
-// admitted is what callers ask of an admission: to be admitted and to settle, and what they may ask of each key by itself.
+// admitted is what callers ask of an admission: to be admitted and to settle, and what they may ask of each key by
+// itself.
 type admitted struct {
 	members []one
 	running *leased

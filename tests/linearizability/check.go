@@ -17,8 +17,9 @@ type takeover struct {
 	began, apart, healed int64
 }
 
-// check compares the history of each object with the model, and returns the names of those that no order of the operations
-// explains, and of those that the checker could not decide within its patience. An object is independent of all others.
+// check compares the history of each object with the model, and returns the names of those that no order of the
+// operations explains, and of those that the checker could not decide within its patience. An object is independent of
+// all others.
 func (h *history) check() (failed, undecided []string) {
 	for _, subject := range h.subjects() {
 		for _, line := range h.lines(subject) {
@@ -55,9 +56,9 @@ type line struct {
 	mayLose    bool
 }
 
-// lines returns the histories of an object: one, or two where a former master still answered after a replica took over. The first is of
-// the replica, in which the last calls of the former master may not have happened. The second is of the former master,
-// as if nobody had taken over.
+// lines returns the histories of an object: one, or two where a former master still answered after a replica took over.
+// The first is of the replica, in which the last calls of the former master may not have happened. The second is of the
+// former master, as if nobody had taken over.
 func (h *history) lines(of subject) []line {
 	all := line{name: of.name()}
 	for _, op := range h.operations {

@@ -28,7 +28,8 @@ func requireTold(t *testing.T, name string, beginsNs int64, operations []done, o
 	assert.Equal(t, ok, len(failed) == 0, name)
 }
 
-// A key expires by the clock of one node, which is ahead. That is known to the others, or not, when the next one writes to the key, and is gone.
+// A key expires by the clock of one node, which is ahead. That is known to the others, or not, when the next one writes
+// to the key, and is gone.
 func TestTheCheckerKnowsWhatHadExpiredBeforeATakeover(t *testing.T) {
 	const begin = int64(2e18)
 	limits := []naive.Limit{{Kind: naive.Fixed, Count: 3, Period: time.Second}}

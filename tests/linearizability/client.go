@@ -17,8 +17,8 @@ type client struct {
 	*load
 	id int
 	r  *rand.Rand
-	// luck decides how long to wait and whom to ask. How often it is asked depends on time; r does not, so a seed repeats
-	// the calls.
+	// luck decides how long to wait and whom to ask. How often it is asked depends on time; r does not, so a seed
+	// repeats the calls.
 	luck *rand.Rand
 	conn *resp.Conn
 	at   string
@@ -74,7 +74,8 @@ type attempts struct {
 	about string // the object
 	// crash has the client close the connection before it reads the reply, once it asks one that it has reason to ask.
 	crash bool
-	// to is whom to ask next, or "" for whomever the network names, and asking says that a cluster told to ask there once.
+	// to is whom to ask next, or "" for whomever the network names, and asking says that a cluster told to ask there
+	// once.
 	to     string
 	asking bool
 }
@@ -161,8 +162,8 @@ func (a *attempts) refused(v resp.Value, began int64, out *outcome) bool {
 	return false
 }
 
-// giveUp ends a call that nobody answers. After the reset it is not sent again. If it has reached the server, the server
-// handles it before it answers a connection that is made later.
+// giveUp ends a call that nobody answers. After the reset it is not sent again. If it has reached the server, the
+// server handles it before it answers a connection that is made later.
 func (c *client) giveUp(given *call, began int64, out *outcome) {
 	_ = c.conn.Reset()
 	c.conn = nil

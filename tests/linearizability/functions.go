@@ -1,7 +1,8 @@
 package linearizability
 
-// callFunctions has half of the calls be calls of functions, on servers that have them beside the module. A function cannot make its
-// caller wait and sees no line, in which it would overtake: so a key with leases has functions or a line, as alone says of each.
+// callFunctions has half of the calls be calls of functions, on servers that have them beside the module. A function
+// cannot make its caller wait and sees no line, in which it would overtake: so a key with leases has functions or a
+// line, as alone says of each.
 func (l *load) callFunctions(alone func() bool) {
 	l.functions = true
 	for _, s := range l.subjects {

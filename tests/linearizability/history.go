@@ -42,9 +42,9 @@ func (h *history) note(client int, o operation, began int64, out *outcome) {
 	h.noteUntil(client, o, began, h.now(), out)
 }
 
-// silence is a time in which a node decides no call that is sent to it in this time: it is stopped, or cannot be reached.
-// If the node has died, or has learnt of its successor, the time has no end; a call that was sent before has happened by
-// its beginning, or never will.
+// silence is a time in which a node decides no call that is sent to it in this time: it is stopped, or cannot be
+// reached. If the node has died, or has learnt of its successor, the time has no end; a call that was sent before has
+// happened by its beginning, or never will.
 type silence struct {
 	node     int
 	from, to int64
@@ -122,8 +122,8 @@ const longestStep = 20 * time.Millisecond
 // ticking moves a clock along with the time that goes by, in steps that nobody who asks it can tell
 // beforehand, until it is stopped. Servers need that: cluster nodes and timers go by it.
 //
-// While no call ends, as on a busy machine, it moves only every longestStep: the checker tries each pending call before and
-// after each move.
+// While no call ends, as on a busy machine, it moves only every longestStep: the checker tries each pending call before
+// and after each move.
 type ticking struct {
 	clock   *clock.Clock
 	begun   time.Time

@@ -64,7 +64,8 @@ func (l leases) expiring(nowNs int64) []object {
 type leased struct {
 	key   string
 	slots int64
-	// movedTimeouts says that TIMEOUT goes by the clock that the test moves, as on throttle-dev, and not by one that no history moves.
+	// movedTimeouts says that TIMEOUT goes by the clock that the test moves, as on throttle-dev, and not by one that no
+	// history moves.
 	movedTimeouts bool
 	// noLine says that nobody waits.
 	noLine bool

@@ -29,12 +29,14 @@ type one struct {
 	limits []naive.Limit
 	// group is the keys that are asked with it, nil where there are none.
 	group *joined
-	// policies are what its limits change to and from, from one call to the next, nil where they stay. Callers learn of a change one by one.
+	// policies are what its limits change to and from, from one call to the next, nil where they stay. Callers learn of
+	// a change one by one.
 	policies [][]naive.Limit
 }
 
-// subjects are keys with limits of all kinds, most of which a busy client uses up within some calls; a key whose policy changes; three keys
-// that are asked together; a key with leases; and keys of units and slots that are taken and settled together.
+// subjects are keys with limits of all kinds, most of which a busy client uses up within some calls; a key whose policy
+// changes; three keys that are asked together; a key with leases; and keys of units and slots that are taken and
+// settled together.
 // Keys with leases get movedTimeouts.
 func subjects(r *rand.Rand, movedTimeouts bool) (s []subject) {
 	period := func() time.Duration { return time.Duration(20+r.IntN(80)) * time.Millisecond }
@@ -216,8 +218,8 @@ type load struct {
 	// network is what clients know of the servers; nil for one address.
 	network network
 	given   sync.WaitGroup // calls that were given up
-	// pause is the longest time that a client waits between two calls, once it has made half of them and until the test is
-	// done.
+	// pause is the longest time that a client waits between two calls, once it has made half of them and until the test
+	// is done.
 	pause time.Duration
 }
 

@@ -27,8 +27,8 @@ type object interface {
 	// after is the object of a replica that takes over, where what is stored is as it was in another.
 	after(takeover object) object
 	// haunted is this object, with what had expired at an instant kept as it was in another, unless something new is
-	// there. Nobody sees it. But while writes are paused the server does not delete it, and it is there again if the clock
-	// is set back.
+	// there. Nobody sees it. But while writes are paused the server does not delete it, and it is there again if the
+	// clock is set back.
 	haunted(before object, nowNs int64) object
 	// expiring are this object and what it may be when some keys that have expired at an instant are gone.
 	expiring(nowNs int64) []object
@@ -71,8 +71,8 @@ func (r result) agrees(out *outcome) bool {
 // state is clocks and one object.
 type state struct {
 	nowNs int64
-	// ahead is by how much the clock of each node is ahead of that; without them, nodes have one clock. master is the node
-	// that decided last, and former the one that a replica has taken over from: 0 for none.
+	// ahead is by how much the clock of each node is ahead of that; without them, nodes have one clock. master is the
+	// node that decided last, and former the one that a replica has taken over from: 0 for none.
 	ahead          []int64
 	master, former int
 	object         object
@@ -117,8 +117,8 @@ func (s *state) clock(node int) int64 {
 	return s.nowNs
 }
 
-// readAt are what the object may be after the clock by which it expires goes to an instant. If that is earlier than what it
-// said, a key that had expired is gone, or is there again.
+// readAt are what the object may be after the clock by which it expires goes to an instant. If that is earlier than
+// what it said, a key that had expired is gone, or is there again.
 func (s *state) readAt(o object, nowNs int64) []object {
 	if said := s.clock(s.master); s.master != 0 && nowNs < said {
 		return o.expiring(said)
@@ -126,7 +126,8 @@ func (s *state) readAt(o object, nowNs int64) []object {
 	return []object{o}
 }
 
-// becomes has the object be others, one after the other. What it was before each is what a replica may have that takes over.
+// becomes has the object be others, one after the other. What it was before each is what a replica may have that takes
+// over.
 func (s *state) becomes(objects ...object) {
 	for _, o := range objects {
 		if s.mayLose && o.stored() != s.object.stored() {

@@ -9,8 +9,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// led is a master and its replicas. They take over when the test, as the operator, tells them to. Clients are told whom to
-// ask. When a master is cut off, every second client stays with it.
+// led is a master and its replicas. They take over when the test, as the operator, tells them to. Clients are told whom
+// to ask. When a master is cut off, every second client stays with it.
 type led struct {
 	*stage
 	former atomic.Pointer[node]

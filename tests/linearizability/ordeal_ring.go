@@ -17,8 +17,8 @@ import (
 	"redis-throttle/tests/topology"
 )
 
-// ring is a cluster. Its replicas take over by themselves, while they are allowed to. A client asks the node that answered
-// it last about the same object, or any node.
+// ring is a cluster. Its replicas take over by themselves, while they are allowed to. A client asks the node that
+// answered it last about the same object, or any node.
 type ring struct {
 	*stage
 	cluster *topology.Cluster
@@ -36,7 +36,8 @@ func (c *ring) options() []server.Option {
 	program, err := server.DefaultProgram()
 	require.NoError(c, err)
 	if !program.AtLeast(7, 2) {
-		// The server overwrites its file of nodes where it lies. If that outgrows its block on a full disk, the server ends and does not start again.
+		// The server overwrites its file of nodes where it lies. If that outgrows its block on a full disk, the server
+		// ends and does not start again.
 		options = append(options, server.Config("cluster-config-file "+filepath.Join(c.TempDir(), "nodes.conf")))
 	}
 	return options

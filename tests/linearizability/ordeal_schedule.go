@@ -38,8 +38,8 @@ const (
 // fault is something that goes wrong in a round.
 type fault struct {
 	kind kind
-	// shard, from 0, is the master with its replicas that it befalls; place is 0 for the one that is the master then, or
-	// the number of a replica.
+	// shard, from 0, is the master with its replicas that it befalls; place is 0 for the one that is the master then,
+	// or the number of a replica.
 	shard, place int
 	// other is the place of another server, counted through all shards; of slotMove, the shard that the slots go to.
 	other     int
@@ -177,8 +177,8 @@ func (d drawer) besides() fault {
 	return f
 }
 
-// offset is how far clocks differ: mostly by some milliseconds. It is whole microseconds, as some servers tell a module no
-// more of the time, and a model with more would lapse a lease a millisecond late.
+// offset is how far clocks differ: mostly by some milliseconds. It is whole microseconds, as some servers tell a module
+// no more of the time, and a model with more would lapse a lease a millisecond late.
 func (s setup) offset(r *rand.Rand) time.Duration {
 	most := s.mostAhead
 	if r.IntN(3) > 0 {

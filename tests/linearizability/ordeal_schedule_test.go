@@ -42,7 +42,8 @@ func TestASeedRepeatsTheFaultsOfAnOrdeal(t *testing.T) {
 1.004s: out of memory, server 2.0, for 364ms`, inCluster.plan(1, 7).String())
 }
 
-// requireInTurn checks that no fault of those in turn begins before the last one has ended, and that none follows a takeover.
+// requireInTurn checks that no fault of those in turn begins before the last one has ended, and that none follows a
+// takeover.
 func requireInTurn(t *testing.T, p plan) {
 	t.Helper()
 	free := time.Duration(0)

@@ -95,7 +95,8 @@ func newStage(t *testing.T, s setup, network *hosts.Network, first int, r *rand.
 	return st
 }
 
-// loadFunctions has half of the calls be of functions. A replica that takes over has them as soon as it has heard of them.
+// loadFunctions has half of the calls be of functions. A replica that takes over has them as soon as it has heard of
+// them.
 func (st *stage) loadFunctions() {
 	st.functions = true
 	for i := range st.shards {
@@ -119,8 +120,8 @@ func (st *stage) await(what string, reached func() bool) {
 	}
 }
 
-// awaitPlaces waits until every server has its place, and may be promoted: until a replica that was sent everything anew
-// has rewritten its file, a restart would find it as it was before.
+// awaitPlaces waits until every server has its place, and may be promoted: until a replica that was sent everything
+// anew has rewritten its file, a restart would find it as it was before.
 func (st *stage) awaitPlaces() {
 	st.await("every server has its place", st.settled)
 	st.await("files are complete", func() bool {
@@ -156,7 +157,8 @@ func (st *stage) at(shard, place int) *node {
 	return st.shards[shard][place]
 }
 
-// other is the second server of a fault between two. It goes by places, as the first does, so they are never the same server.
+// other is the second server of a fault between two. It goes by places, as the first does, so they are never the same
+// server.
 func (st *stage) other(f fault) *node { return st.at(f.other/(1+st.replicas), f.other%(1+st.replicas)) }
 
 // lead makes a server the first of its shard.

@@ -25,8 +25,8 @@ var (
 )
 
 // Servers of two set-ups, replicated and clustered, on hosts of their own, go through round after round of faults while
-// clients call. The history of each round has to be linearizable; then all servers recover, replicas hold what their masters do,
-// and nobody is left waiting. A seed repeats the calls and the faults:
+// clients call. The history of each round has to be linearizable; then all servers recover, replicas hold what their
+// masters do, and nobody is left waiting. A seed repeats the calls and the faults:
 //
 //	SEED=42 go test ./tests/linearizability -run '^TestOrdeal$' -v -ordeal 10m
 func TestOrdeal(t *testing.T) {

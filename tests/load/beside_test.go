@@ -134,8 +134,9 @@ func crowd(c *tally, callers, requests int, ask func()) {
 	asking.Wait()
 }
 
-// A thousand callers of a program that computes all the time are served as without a limiter, if its limit lets them through. What they wait
-// for then is a processor: the figures stand beside those of the same program without one. Otherwise at most the limit passes.
+// A thousand callers of a program that computes all the time are served as without a limiter, if its limit lets them
+// through. What they wait for then is a processor: the figures stand beside those of the same program without one.
+// Otherwise at most the limit passes.
 func TestAThousandCallersMeetTheLimitAndNoOutage(t *testing.T) {
 	callers := of(100, 1000)
 	ways := limiters(t, server.Start(t).Client(asREADMEAsks))

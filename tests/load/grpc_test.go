@@ -17,7 +17,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// A flood of calls of gRPC passes no more than the limit, and none of it looks like an outage. What the machine has no time for is refused.
+// A flood of calls of gRPC passes no more than the limit, and none of it looks like an outage. What the machine has no
+// time for is refused.
 func TestAFloodOfGRPCPassesNoMoreThanTheLimit(t *testing.T) {
 	s := server.Start(t)
 	for name, limiter := range limiters(t, s.Client(asREADMEAsks)) {
@@ -47,7 +48,8 @@ func TestAFloodOfGRPCPassesNoMoreThanTheLimit(t *testing.T) {
 		}
 		asking.Wait()
 		assert.LessOrEqual(t, passed.Load(), int64(100), name)
-		// An overload may have been charged all the same: its reply came too late. Without any, exactly the limit passes.
+		// An overload may have been charged all the same: its reply came too late. Without any, exactly the limit
+		// passes.
 		assert.GreaterOrEqual(t, passed.Load()+c.overloads.Load(), int64(100), name)
 		assert.Zero(t, c.outages.Load(), "%s: %v", name, c.last)
 		assert.Equal(t, c.overloads.Load(), refused.Load(), name)

@@ -60,7 +60,8 @@ func (c *count) ask(ctx context.Context, d ratelimit.Decider, key string, limits
 	return err == nil && !result.Limited
 }
 
-// A guard takes no process that is busy for a server that is dead, whatever Decider it stands before, and however short the deadlines are.
+// A guard takes no process that is busy for a server that is dead, whatever Decider it stands before, and however short
+// the deadlines are.
 func TestTheGuardTakesNoBusyProcessForAnOutage(t *testing.T) {
 	s := server.Start(t)
 	for name, decider := range behind(t, s.Client(asREADMEAsks)) {

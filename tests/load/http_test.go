@@ -153,7 +153,8 @@ func limiters(t *testing.T, client *redis.Client) map[string]ratelimit.Decider {
 	}
 }
 
-// A program that computes all the time serves each request that its limit lets through: the server is idle, and nobody else is to blame.
+// A program that computes all the time serves each request that its limit lets through: the server is idle, and nobody
+// else is to blame.
 func TestABusyProgramServesWhatItsLimitAllows(t *testing.T) {
 	s := server.Start(t)
 	for name, limiter := range limiters(t, s.Client(asREADMEAsks)) {

@@ -363,8 +363,9 @@ func (r *comparison) classify(n numbers, s state, reason string, theirs, our ans
 	return classes
 }
 
-// agree makes both keys hold the same, so that the next call is on one state again. What redis-cell has written stays if
-// it is the same number. Otherwise its key gets this module's number, with the expiry that redis-cell would have set.
+// agree makes both keys hold the same, so that the next call is on one state again. What redis-cell has written stays
+// if it is the same number. Otherwise its key gets this module's number, with the expiry that redis-cell would have
+// set.
 func (r *comparison) agree(key string, before state, theirs, our resp.Value, a, b answer, n numbers) state {
 	r.t.Helper()
 	ourTAT, exists := tatOf(r.t, our)
@@ -398,7 +399,8 @@ var (
 	lengthOfTime = regexp.MustCompile(`^[0-9]+(\.[0-9]+)?(ms|s|m|h|d)?$`)
 )
 
-// refusal says why this module refuses a call, or withUnit where redis-cell does and this module need not; "" for neither.
+// refusal says why this module refuses a call, or withUnit where redis-cell does and this module need not; "" for
+// neither.
 func refusal(words []string) string {
 	n, ok := parse(words)
 	if !ok {

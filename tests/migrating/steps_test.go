@@ -15,8 +15,9 @@ import (
 	"redis-throttle/tests/topology"
 )
 
-// The move of docs/migrating.md, and the way back: the replica first, then a failover, then the old master. What was taken stays taken at every
-// step. This module sends replicas values. A replica of redis-cell's is sent calls, and decides them again.
+// The move of docs/migrating.md, and the way back: the replica first, then a failover, then the old master. What was
+// taken stays taken at every step. This module sends replicas values. A replica of redis-cell's is sent calls, and
+// decides them again.
 func TestMoveReplicasFirstThenFailOver(t *testing.T) {
 	cell := begin(t)
 	for name, way := range map[string]struct {
@@ -86,7 +87,8 @@ func TestOurReplicaOfARedisCellMaster(t *testing.T) {
 	stream := master.Stream()
 	replica := server.Start(t, topology.QuietLinks(), server.ReplicaOf(master), server.AppendOnly("always"))
 	topology.AwaitReplicas(t, master, replica)
-	// A replica's replica is sent what the master sent. Stream cannot be used for it: its markers are the replica's own.
+	// A replica's replica is sent what the master sent. Stream cannot be used for it: its markers are the replica's
+	// own.
 	below := replica.Raw()
 	require.NoError(t, below.Send("SYNC"))
 	require.NoError(t, below.Flush())
@@ -139,7 +141,8 @@ func withoutMarkers(commands [][]string) (rest [][]string) {
 	return rest
 }
 
-// After many calls, a replica of ours has what its redis-cell master has, except for the time between the two decisions.
+// After many calls, a replica of ours has what its redis-cell master has, except for the time between the two
+// decisions.
 func TestOurReplicaOfARedisCellMasterIsNeverFarOff(t *testing.T) {
 	cell := begin(t)
 	master := server.Start(t, cell, topology.QuietLinks())
@@ -334,7 +337,8 @@ func TestBothModulesCannotBeLoaded(t *testing.T) {
 	}
 }
 
-// Without a restart: one is unloaded and the other loaded, on connections made anew. Calls in between are refused as unknown.
+// Without a restart: one is unloaded and the other loaded, on connections made anew. Calls in between are refused as
+// unknown.
 func TestSwapWithoutARestart(t *testing.T) {
 	cell := begin(t)
 	s := server.Start(t, cell, server.AppendOnly("always"))

@@ -38,8 +38,8 @@ func dumpOf(t *testing.T, c *resp.Conn, keys ...string) (values []string) {
 	return values
 }
 
-// A value that the server may still be adding is copied by a command of the server's, before which another module may run. The call
-// changes nothing then, whatever that one makes of the keys.
+// A value that the server may still be adding is copied by a command of the server's, before which another module may
+// run. The call changes nothing then, whatever that one makes of the keys.
 func TestANeighbourWritesWhileAValueIsCopied(t *testing.T) {
 	t.Parallel()
 	kit.OnSanitizedToo(t, func(t *testing.T, opts ...server.Option) {
@@ -70,8 +70,8 @@ func TestANeighbourWritesWhileAValueIsCopied(t *testing.T) {
 	})
 }
 
-// What a script or a module does to a key with an expiry is decided by what the key holds, also where another module writes between the moment
-// at which the value is copied and the call. Each write but those of ours is the same twice.
+// What a script or a module does to a key with an expiry is decided by what the key holds, also where another module
+// writes between the moment at which the value is copied and the call. Each write but those of ours is the same twice.
 func TestANeighbourWritesWhileAValueWithAnExpiryIsCopied(t *testing.T) {
 	t.Parallel()
 	kit.OnSanitizedToo(t, func(t *testing.T, opts ...server.Option) {
@@ -125,7 +125,8 @@ func TestScriptsReadKeysWhereGetIsRenamed(t *testing.T) {
 	assert.Equal(t, "WRONGTYPE Operation against a key holding the wrong kind of value", inScript(t, c, "CL.PEEK b RATE 1/1d BURST 9").Text)
 }
 
-// Another module may make a set of a key after its value was copied. The call answers as one that finds a set, wherever it names its member.
+// Another module may make a set of a key after its value was copied. The call answers as one that finds a set, wherever
+// it names its member.
 func TestANeighbourMakesASetOfAKeyThatWasCopied(t *testing.T) {
 	t.Parallel()
 	kit.OnSanitizedToo(t, func(t *testing.T, opts ...server.Option) {
@@ -167,8 +168,8 @@ func TestAKeyThatMayBeUnfinishedGetsAnExpiry(t *testing.T) {
 	})
 }
 
-// growing is a call that makes a value longer in place of a lease. Over maxmemory it asks the server, which goes by its memory before the
-// transaction, and says yes.
+// growing is a call that makes a value longer in place of a lease. Over maxmemory it asks the server, which goes by its
+// memory before the transaction, and says yes.
 const growing = "CL.SETTLE 2 b a RATE 5/1d WINDOW 5/1d TAKE 1 USED 3 NEXT SLOTS ID x COMPACT"
 
 func growOverMaxmemory(t *testing.T, c *resp.Conn, call string) resp.Value {
@@ -254,7 +255,8 @@ func TestACallOnAnUnfinishedKeyAsksForNoMemory(t *testing.T) {
 	assert.EqualValues(t, 0, kit.Do(t, c, "NEIGHBOUR.SEEN").Elems[0].Int)
 }
 
-// Between commands no key is being added: a line reads a value without an expiry like any other, and the server is not asked for a copy.
+// Between commands no key is being added: a line reads a value without an expiry like any other, and the server is not
+// asked for a copy.
 func TestALineReadsAKeyWithoutAnExpiryItself(t *testing.T) {
 	t.Parallel()
 	kit.OnSanitizedToo(t, func(t *testing.T, opts ...server.Option) {
@@ -274,8 +276,8 @@ func TestALineReadsAKeyWithoutAnExpiryItself(t *testing.T) {
 	})
 }
 
-// A caller may be unblocked by another module in the middle of a command that adds its key. The server answers it afterwards, so nothing may
-// run that could cut it off: the value is not looked at.
+// A caller may be unblocked by another module in the middle of a command that adds its key. The server answers it
+// afterwards, so nothing may run that could cut it off: the value is not looked at.
 func TestACallerOfAKeyThatMayBeUnfinishedIsUnblocked(t *testing.T) {
 	t.Parallel()
 	kit.OnSanitizedToo(t, func(t *testing.T, opts ...server.Option) {
@@ -298,8 +300,8 @@ func TestACallerOfAKeyThatMayBeUnfinishedIsUnblocked(t *testing.T) {
 	})
 }
 
-// While writes are paused, the module may have the server run what changes nothing: count lapsed leases, read a value, disconnect a client.
-// Redis 6.2 ends itself if it is made to replicate anything then.
+// While writes are paused, the module may have the server run what changes nothing: count lapsed leases, read a value,
+// disconnect a client. Redis 6.2 ends itself if it is made to replicate anything then.
 func TestAServerThatIsPausedIsOnlyAsked(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t, server.Config("appendonly yes"))

@@ -11,8 +11,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// A key that another module adds again, expired already, is absent once it stays away. A call that meets it 16 times is refused and changes
-// nothing: another module cannot keep the server busy with it.
+// A key that another module adds again, expired already, is absent once it stays away. A call that meets it 16 times is
+// refused and changes nothing: another module cannot keep the server busy with it.
 func TestACallIsRefusedIfItsKeyExpiresAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	s, c := kit.StartKeepingExpired(t)
@@ -38,8 +38,9 @@ func TestACallIsRefusedIfItsKeyExpiresAgainAndAgain(t *testing.T) {
 	}
 }
 
-// Another module may add a key of a call, expired already, while the call adds another one. It is replaced if it stays away once it has
-// been removed. If it comes back 16 times, the call does without it, tells nobody that it was written, and adds the keys behind it.
+// Another module may add a key of a call, expired already, while the call adds another one. It is replaced if it stays
+// away once it has been removed. If it comes back 16 times, the call does without it, tells nobody that it was written,
+// and adds the keys behind it.
 func TestACallAddsTheOthersIfAKeyExpiresAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	s, c := kit.StartKeepingExpired(t, server.Config("notify-keyspace-events Eg$z"))

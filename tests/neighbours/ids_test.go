@@ -14,8 +14,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// lendID makes the server keep the id of a connection for calls of modules: it lends the id to a context of a thread, and such contexts are
-// used again. The connection stays open.
+// lendID makes the server keep the id of a connection for calls of modules: it lends the id to a context of a thread,
+// and such contexts are used again. The connection stays open.
 func lendID(t *testing.T, c *resp.Conn) {
 	t.Helper()
 	for range 3 {
@@ -125,8 +125,9 @@ func TestClientsStayClientsWhateverTheIDsOfModules(t *testing.T) {
 	}
 }
 
-// A module may call as a user, under the id of the connection in whose transaction it is, or in a way in which its call may block. Then only the
-// database that a connection is in shows that it is not the connection's call. INCRBYFLOAT uses its value after the event.
+// A module may call as a user, under the id of the connection in whose transaction it is, or in a way in which its call
+// may block. Then only the database that a connection is in shows that it is not the connection's call. INCRBYFLOAT
+// uses its value after the event.
 func TestACallAsAUserUnderTheIDOfAConnectionIsNested(t *testing.T) {
 	t.Parallel()
 	kit.OnSanitizedToo(t, func(t *testing.T, opts ...server.Option) {
@@ -150,7 +151,8 @@ func TestACallAsAUserUnderTheIDOfAConnectionIsNested(t *testing.T) {
 	})
 }
 
-// A command that was held back runs no filters when it is processed at last, and what is nested in it is judged like any other nested call.
+// A command that was held back runs no filters when it is processed at last, and what is nested in it is judged like
+// any other nested call.
 func TestACallNestedInACommandThatWasHeldBackIsNested(t *testing.T) {
 	t.Parallel()
 	kit.OnSanitizedToo(t, func(t *testing.T, opts ...server.Option) {

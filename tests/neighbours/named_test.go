@@ -31,8 +31,8 @@ var quotaCalls = []string{
 	"CL.LIMIT q%[1]d RATE 5/10ms", "CL.LEASE l%[1]d SLOTS 3 TTL 5ms ID %[2]d",
 }
 
-// Beside the modules that THROTTLE_NEIGHBOURS names, while they work: what is granted is charged, and replicas and files
-// hold the same.
+// Beside the modules that THROTTLE_NEIGHBOURS names, while they work: what is granted is charged, and replicas and
+// files hold the same.
 func TestBesideNamedModulesAtWork(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("THROTTLE_NEIGHBOURS") == "" {

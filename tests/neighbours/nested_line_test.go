@@ -42,8 +42,8 @@ func TestALeaseThatIsReleasedWhenSomebodyGivesUpWakes(t *testing.T) {
 	assert.EqualValues(t, 0, l.Limited)
 }
 
-// A caller that another module sends away when it hears that its time is over leaves nothing behind, in line or in memory, and has
-// one answer at most.
+// A caller that another module sends away when it hears that its time is over leaves nothing behind, in line or in
+// memory, and has one answer at most.
 func TestACallerSentAwayWhenItGivesUpLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	for how, answers := range map[string]bool{"CLIENT KILL ID %d": false, "CLIENT UNBLOCK %d": true} {

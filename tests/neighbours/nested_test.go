@@ -218,8 +218,8 @@ func TestCallersWaitForTheirOwnKey(t *testing.T) {
 	}
 }
 
-// No other module runs while a caller is answered: it could cut that caller off, or the next one. So everybody who was let go on has the answer,
-// also when the key is gone.
+// No other module runs while a caller is answered: it could cut that caller off, or the next one. So everybody who was
+// let go on has the answer, also when the key is gone.
 func TestNobodyIsCutOffBeforeTheAnswer(t *testing.T) {
 	t.Parallel()
 	kit.OnSanitizedToo(t, func(t *testing.T, opts ...server.Option) {
@@ -239,8 +239,8 @@ func TestNobodyIsCutOffBeforeTheAnswer(t *testing.T) {
 	})
 }
 
-// Another module may cut off the last caller in line while the slot of one that left before is given back. The line is gone
-// then, and so is its timer.
+// Another module may cut off the last caller in line while the slot of one that left before is given back. The line is
+// gone then, and so is its timer.
 func TestTheLastCallerIsCutOffWhileASlotIsGivenBack(t *testing.T) {
 	t.Parallel()
 	s := neighbour.Start(t)

@@ -9,7 +9,8 @@ import (
 	"redis-throttle/tests/neighbour"
 )
 
-// A turn in which another module gives back a lease goes on with the callers in that line, and sets no timer for a turn of their own.
+// A turn in which another module gives back a lease goes on with the callers in that line, and sets no timer for a turn
+// of their own.
 func TestATurnGoesOnWithALineThatAnotherModuleChangesInIt(t *testing.T) {
 	t.Parallel()
 	s := neighbour.Start(t)

@@ -15,7 +15,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// onNewKeysWithAReplica runs a test on a server that holds another module, which hears of keys that are added, and has a replica.
+// onNewKeysWithAReplica runs a test on a server that holds another module, which hears of keys that are added, and has
+// a replica.
 func onNewKeysWithAReplica(t *testing.T, f func(t *testing.T, s, replica *server.Server)) {
 	kit.OnSanitizedToo(t, func(t *testing.T, opts ...server.Option) {
 		s := neighbour.Start(t, opts...)
@@ -28,8 +29,8 @@ func onNewKeysWithAReplica(t *testing.T, f func(t *testing.T, s, replica *server
 	})
 }
 
-// Whatever another module writes to the keys of a call while the call adds one of them, replicas see all writes in the same order, and
-// the call has stored what it answers.
+// Whatever another module writes to the keys of a call while the call adds one of them, replicas see all writes in the
+// same order, and the call has stored what it answers.
 func TestReplicasSeeTheWritesInTheMiddleOfACallInOrder(t *testing.T) {
 	t.Parallel()
 	onNewKeysWithAReplica(t, func(t *testing.T, s, replica *server.Server) {
@@ -70,8 +71,8 @@ func TestReplicasSeeTheWritesInTheMiddleOfACallInOrder(t *testing.T) {
 	})
 }
 
-// Another module may write to a key in the moment in which a call adds it. What it wrote stays, without an expiry, which the server takes
-// away after the event, and replicas hold the same.
+// Another module may write to a key in the moment in which a call adds it. What it wrote stays, without an expiry,
+// which the server takes away after the event, and replicas hold the same.
 func TestAKeyWrittenToWhileItIsAddedKeepsWhatWasWritten(t *testing.T) {
 	t.Parallel()
 	onNewKeysWithAReplica(t, func(t *testing.T, s, replica *server.Server) {
@@ -92,7 +93,8 @@ func TestAKeyWrittenToWhileItIsAddedKeepsWhatWasWritten(t *testing.T) {
 	})
 }
 
-// heardWait is a caller in line of whose key another module hears while it waits. 300ms are as long as the machine needs.
+// heardWait is a caller in line of whose key another module hears while it waits. 300ms are as long as the machine
+// needs.
 type heardWait struct {
 	holds, waits, event string
 	then                []string
@@ -131,8 +133,8 @@ func (wait heardWait) begin(t *testing.T, s *server.Server, c, w *resp.Conn, cal
 	kit.MustDoAll(t, c, wait.then...)
 }
 
-// To look at a line the module has the server run commands that change nothing. What another module writes when it hears that a key has expired
-// in one of these, or is not there, reaches replicas like any other write.
+// To look at a line the module has the server run commands that change nothing. What another module writes when it
+// hears that a key has expired in one of these, or is not there, reaches replicas like any other write.
 func TestReplicasSeeWhatANeighbourWritesWhileALineIsLookedAt(t *testing.T) {
 	t.Parallel()
 	onNewKeysWithAReplica(t, func(t *testing.T, s, replica *server.Server) {
@@ -156,8 +158,8 @@ func TestReplicasSeeWhatANeighbourWritesWhileALineIsLookedAt(t *testing.T) {
 	})
 }
 
-// A caller that another module wants to cut off when it hears that the caller's key has expired or is missing is answered or cut off, and
-// the server lives.
+// A caller that another module wants to cut off when it hears that the caller's key has expired or is missing is
+// answered or cut off, and the server lives.
 func TestACallerIsCutOffWhenItsKeyIsLookedAt(t *testing.T) {
 	t.Parallel()
 	kit.OnSanitizedToo(t, func(t *testing.T, opts ...server.Option) {
@@ -186,8 +188,8 @@ func TestACallerIsCutOffWhenItsKeyIsLookedAt(t *testing.T) {
 	})
 }
 
-// The same while the lapsed leases of its key are counted, by a command of the server's before which another module may run. For a caller
-// that the server is about to answer they are counted without it.
+// The same while the lapsed leases of its key are counted, by a command of the server's before which another module may
+// run. For a caller that the server is about to answer they are counted without it.
 func TestACallerIsCutOffWhileLapsedLeasesAreCounted(t *testing.T) {
 	t.Parallel()
 	kit.OnSanitizedToo(t, func(t *testing.T, opts ...server.Option) {

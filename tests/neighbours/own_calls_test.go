@@ -15,7 +15,8 @@ import (
 	"redis-throttle/tests/topology"
 )
 
-// requireCharged makes a limit and runs calls that charge it one unit each. The key never expires, as PERSIST leaves it, before each of them.
+// requireCharged makes a limit and runs calls that charge it one unit each. The key never expires, as PERSIST leaves
+// it, before each of them.
 func requireCharged(t *testing.T, s *server.Server, calls ...string) {
 	t.Helper()
 	admin, c := s.Raw(), s.Raw() // the latter has sent nothing yet
@@ -38,8 +39,8 @@ const (
 	chargeKeyByScript = "EVAL return(redis.call('CL.LIMIT','key','RATE','1/1d','BURST','9')) 0"
 )
 
-// Beside another module, a call that is nested in the command that adds its key changes nothing, and an expiry shows that a key is an older one.
-// Calls that clients send are not nested: they change keys without an expiry, too.
+// Beside another module, a call that is nested in the command that adds its key changes nothing, and an expiry shows
+// that a key is an older one. Calls that clients send are not nested: they change keys without an expiry, too.
 func TestClientsChangeKeysThatNeverExpireBesideANeighbour(t *testing.T) {
 	t.Parallel()
 	s := neighbour.Start(t)
@@ -48,8 +49,8 @@ func TestClientsChangeKeysThatNeverExpireBesideANeighbour(t *testing.T) {
 	}
 }
 
-// A master and a file have no user, and some servers crash when they are asked for it. Their calls are not nested either: redis-cell sends its
-// calls as they are.
+// A master and a file have no user, and some servers crash when they are asked for it. Their calls are not nested
+// either: redis-cell sends its calls as they are.
 func TestCallsOfAMasterAndAFileChangeKeysThatNeverExpireBesideANeighbour(t *testing.T) {
 	t.Parallel()
 	master := neighbour.Start(t, server.AppendOnly("always"))
@@ -68,7 +69,8 @@ func TestCallsOfAMasterAndAFileChangeKeysThatNeverExpireBesideANeighbour(t *test
 	assert.Empty(t, replica.LogLines("sending an error to its"))
 }
 
-// A module may send replicas calls that would wait. A replica that waited would follow its master no longer, and Valkey 9.1 crashes.
+// A module may send replicas calls that would wait. A replica that waited would follow its master no longer, and Valkey
+// 9.1 crashes.
 func TestCallsOfAMasterDoNotWait(t *testing.T) {
 	t.Parallel()
 	master := neighbour.Start(t)
@@ -107,8 +109,8 @@ func TestACallOfAnotherModuleWaits(t *testing.T) {
 	}
 }
 
-// What a script calls is nested in it, also where the server serves others meanwhile and reads its clock, and in a file, where what a
-// script calls is run as if it were nested in nothing.
+// What a script calls is nested in it, also where the server serves others meanwhile and reads its clock, and in a
+// file, where what a script calls is run as if it were nested in nothing.
 func TestScriptsChangeNoKeyThatNeverExpiresBesideANeighbour(t *testing.T) {
 	t.Parallel()
 	s := neighbour.Start(t, server.AppendOnly("always"), server.Config("lua-time-limit 1"))
@@ -129,7 +131,8 @@ func TestScriptsChangeNoKeyThatNeverExpiresBesideANeighbour(t *testing.T) {
 	assert.Equal(t, want, kit.Do(t, s.Raw(), "GET key").Text)
 }
 
-// Parts of the server that are modules, as Redis 8 and Valkey 9 have them, listen to no keys: beside them alone scripts, too, change such keys.
+// Parts of the server that are modules, as Redis 8 and Valkey 9 have them, listen to no keys: beside them alone
+// scripts, too, change such keys.
 func TestScriptsChangeKeysThatNeverExpireWithoutANeighbour(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("THROTTLE_NEIGHBOURS") != "" {
@@ -152,8 +155,8 @@ func TestScriptsChangeKeysThatNeverExpireWithoutANeighbour(t *testing.T) {
 	})
 }
 
-// A module that is loaded again hears of keys that expire, as it did before: what another module writes to the key meanwhile is not
-// taken for absent.
+// A module that is loaded again hears of keys that expire, as it did before: what another module writes to the key
+// meanwhile is not taken for absent.
 func TestAModuleThatIsLoadedAgainSeesWhatANeighbourWrites(t *testing.T) {
 	t.Parallel()
 	s, _ := kit.StartKeepingExpired(t)

@@ -12,8 +12,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// changing are commands of the server that change key b, each with the event that it sends and what the key holds before. The server may use
-// the value again after the event.
+// changing are commands of the server that change key b, each with the event that it sends and what the key holds
+// before. The server may use the value again after the event.
 var changing = []struct{ event, before, command string }{
 	{"incrby", "SET b 17", "INCR b"}, {"incrby", "SET b 17", "DECRBY b 2"}, {"incrby", "SET b 1700000000000000000", "INCRBY b 5"},
 	{"incrby", "SET b 1700000000000000000", "DECR b"}, {"incrby", "SETRANGE b 0 17", "INCR b"},
@@ -33,7 +33,8 @@ var changing = []struct{ event, before, command string }{
 	{"sadd", "SADD b x", "SADD b y"}, {"xadd", "XADD b 1-1 f x", "XADD b 2-1 f y"}, {"restore", "SET b 17", "RESTORE b 100000"},
 }
 
-// keeping are calls of ours that change none of those values: they ask, they are limited, or the value is none of a limiter.
+// keeping are calls of ours that change none of those values: they ask, they are limited, or the value is none of a
+// limiter.
 var keeping = []string{
 	"CL.PEEK b RATE 5/h", "CL.PEEK b WINDOW 5/h FIXED 7/1d COMPACT", "CL.LEASES b", "CL.INSPECT b", "CL.LIMIT b RATE 5/h COST 100", "CL.LIMIT b WINDOW 9/1d FIXED 7/1d COST 100",
 	"CL.THROTTLE b 5 5 60 100", "CL.LEASE b SLOTS 0 TTL 1d ID z", "CL.RELEASE b ID none", "CL.RENEW b ID none TTL 1d", "CL.SETTLE 1 b SLOTS ID none",
@@ -41,8 +42,8 @@ var keeping = []string{
 	"CL.WAIT b RATE 5/h COST 100 TIMEOUT 0", "CL.WAIT b FIXED 7/1d COST 100 TIMEOUT 0",
 }
 
-// A call of ours that another module makes when it hears of a command replaces nothing that the command uses again afterwards, whether or not
-// the key has an expiry. The answer and the key are what they are without it.
+// A call of ours that another module makes when it hears of a command replaces nothing that the command uses again
+// afterwards, whether or not the key has an expiry. The answer and the key are what they are without it.
 func TestCallsWhileTheServerChangesAKey(t *testing.T) {
 	t.Parallel()
 	kit.OnSanitizedToo(t, func(t *testing.T, opts ...server.Option) {

@@ -16,8 +16,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// Opening a key that has expired tells another module of its end, which may write to any key then. The call is answered as if the key had
-// never been there.
+// Opening a key that has expired tells another module of its end, which may write to any key then. The call is answered
+// as if the key had never been there.
 func TestExpiredKeysAreAbsentBesideANeighbour(t *testing.T) {
 	t.Parallel()
 	_, c := kit.StartKeepingExpired(t)
@@ -43,7 +43,8 @@ func TestExpiredKeysAreAbsentBesideANeighbour(t *testing.T) {
 	}
 }
 
-// ofADay is a reply in which a lease of a day has a day left: an answer in the middle of a ms rounds the rest of that up.
+// ofADay is a reply in which a lease of a day has a day left: an answer in the middle of a ms rounds the rest of that
+// up.
 func ofADay(v resp.Value) string {
 	return serversClock.ReplaceAllString(strings.ReplaceAll(v.String(), "86400001", "86400000"), `"now_ms" now`)
 }
@@ -77,8 +78,9 @@ func TestACallReadsAKeyThatIsBeingAdded(t *testing.T) {
 	}
 }
 
-// A call in a script reads a copy of a value that the script may just have written. It answers as it does outside of a script, whatever the
-// length of the value, up to that of the longest that a limiter writes. It copies none that is longer, which is of the wrong type.
+// A call in a script reads a copy of a value that the script may just have written. It answers as it does outside of a
+// script, whatever the length of the value, up to that of the longest that a limiter writes. It copies none that is
+// longer, which is of the wrong type.
 func TestACallInAScriptReadsValuesOfAnyLength(t *testing.T) {
 	t.Parallel()
 	c := neighbour.Start(t).Raw()

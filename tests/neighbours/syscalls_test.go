@@ -19,8 +19,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// Servers ask the kernel for a client's address whenever a module asks about the client. Beside another module a call of a client does without, also
-// if it begins in the same microsecond as the one before, as calls in a pipeline do.
+// Servers ask the kernel for a client's address whenever a module asks about the client. Beside another module a call
+// of a client does without, also if it begins in the same microsecond as the one before, as calls in a pipeline do.
 func TestACallBesideAnotherModuleMakesNoSystemCall(t *testing.T) {
 	t.Parallel()
 	size.NeedsProgram(t, "strace")

@@ -16,7 +16,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// What another module may do to a key, with the server's own commands, when it is notified in the middle of a command of ours.
+// What another module may do to a key, with the server's own commands, when it is notified in the middle of a command
+// of ours.
 var neighbourWrites = []string{
 	"DEL a", "DEL b", "UNLINK a b", "FLUSHALL", "SET a text", "SET b text", "SET b text PX 100000", "SET b 5 PX 100000", "SET b 5", "LPUSH b x",
 	"ZADD b 5 x", "ZADD b 9e12 x", "HSET b f x", "RENAME a b", "RENAME b c", "COPY a b REPLACE", "PEXPIRE b 100000", "PERSIST b", "APPEND b x",
@@ -55,8 +56,8 @@ var keyStates = map[string][]string{
 	"leases have expired": {"CL.LIMIT a RATE 1/1d BURST 9", "CL.LEASE b SLOTS 9 TTL 1d ID a", "PEXPIRE b 10", "DEBUG SLEEP 0.012"},
 }
 
-// Whatever another module writes when it is notified in the middle of a command of ours, the server lives, and a call that
-// answers that it took something has stored it.
+// Whatever another module writes when it is notified in the middle of a command of ours, the server lives, and a call
+// that answers that it took something has stored it.
 func TestANeighbourWritesInTheMiddleOfACall(t *testing.T) {
 	t.Parallel()
 	kit.OnSanitizedToo(t, func(t *testing.T, opts ...server.Option) {
@@ -89,8 +90,8 @@ func TestANeighbourWritesInTheMiddleOfACall(t *testing.T) {
 	})
 }
 
-// A set of more lapsed leases than a call looks at is counted by a command of the server's, before which another module may run. The call is
-// decided by what the keys hold afterwards.
+// A set of more lapsed leases than a call looks at is counted by a command of the server's, before which another module
+// may run. The call is decided by what the keys hold afterwards.
 func TestANeighbourWritesWhileLapsedLeasesAreCounted(t *testing.T) {
 	t.Parallel()
 	kit.OnSanitizedToo(t, func(t *testing.T, opts ...server.Option) {
@@ -122,8 +123,8 @@ func TestANeighbourWritesWhileLapsedLeasesAreCounted(t *testing.T) {
 	})
 }
 
-// Another key of the call may expire meanwhile, and another module write to the set when it hears of that. What was counted before is
-// no longer true then.
+// Another key of the call may expire meanwhile, and another module write to the set when it hears of that. What was
+// counted before is no longer true then.
 func TestANeighbourWritesAfterLapsedLeasesWereCounted(t *testing.T) {
 	t.Parallel()
 	_, c := kit.StartKeepingExpired(t)
@@ -158,12 +159,12 @@ var adding = []string{
 	"EVAL return(redis.call('SET','b','5')) 0", "EVAL return(redis.call('APPEND','b','5')) 0",
 }
 
-// Those of them that add a key which has its expiry when Redis 8.6 tells of it. Nothing shows then that the key is new, so that a
-// call changes it.
+// Those of them that add a key which has its expiry when Redis 8.6 tells of it. Nothing shows then that the key is new,
+// so that a call changes it.
 var addingWithExpiry = []string{"COPY bucket b", "RENAME bucket b", "RESTORE b 100000"}
 
-// A command of ours that another module runs while the server adds a key reads it, and changes nothing: the server uses the value
-// again afterwards. In the end the key holds what the server's command made.
+// A command of ours that another module runs while the server adds a key reads it, and changes nothing: the server uses
+// the value again afterwards. In the end the key holds what the server's command made.
 func TestCallsWhileTheServerAddsAKey(t *testing.T) {
 	t.Parallel()
 	kit.OnSanitizedToo(t, func(t *testing.T, opts ...server.Option) {

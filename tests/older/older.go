@@ -1,5 +1,6 @@
-// Package older loads the module as an older server does: one that lacks some functions of the module API. It puts a library
-// in C between a real server and the module, while that is loaded. An old server can have CachedMicroseconds in the same way.
+// Package older loads the module as an older server does: one that lacks some functions of the module API. It puts a
+// library in C between a real server and the module, while that is loaded. An old server can have CachedMicroseconds in
+// the same way.
 package older
 
 import (

@@ -58,8 +58,8 @@ func TestAUserNeedsTheCommandAndItsKeys(t *testing.T) {
 	}
 }
 
-// The category lets a user call all that a caller needs, also after the module was loaded anew: the server keeps the category then, and says that it is
-// there.
+// The category lets a user call all that a caller needs, also after the module was loaded anew: the server keeps the
+// category then, and says that it is there.
 func TestCategoryThrottleIsAllThatACallerNeeds(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
@@ -86,7 +86,8 @@ func TestCategoryThrottleIsAllThatACallerNeeds(t *testing.T) {
 	}
 }
 
-// What the pages say of each command is compared in tests/docs; here, how many arguments the server takes and where it finds the keys.
+// What the pages say of each command is compared in tests/docs; here, how many arguments the server takes and where it
+// finds the keys.
 func TestServerKnowsTheKeysOfEveryCommand(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)

@@ -23,7 +23,8 @@ func TestThereAreNoOtherNamesUnlessTheyAreAskedFor(t *testing.T) {
 	}
 }
 
-// The other names are CL.THROTTLE in all that there is: state, reply, counters, permissions, where the key is, what replicas get.
+// The other names are CL.THROTTLE in all that there is: state, reply, counters, permissions, where the key is, what
+// replicas get.
 func TestOtherNamesOfCLThrottle(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t, server.ModuleArgs("aliases", "RL.THROTTLE,gcra"), topology.QuietLinks())

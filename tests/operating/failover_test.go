@@ -148,7 +148,8 @@ func linked(t *testing.T) (master, replica *server.Server, link *topology.Link) 
 	return master, replica, link
 }
 
-// The steps of docs/operating.md, under load: one master at the end, the same count on both, and no unit forgotten or charged twice.
+// The steps of docs/operating.md, under load: one master at the end, the same count on both, and no unit forgotten or
+// charged twice.
 func TestTheStepsOfAnUpgradeEndInOneMaster(t *testing.T) {
 	t.Parallel()
 	for name, watched := range map[string]bool{"plain": false, "under a Sentinel": true} {
@@ -181,7 +182,8 @@ func TestTheStepsOfAnUpgradeEndInOneMaster(t *testing.T) {
 	}
 }
 
-// With a password that Sentinels do not ask for, three of them, a file and two replicas, of which the one that is not promoted follows, too.
+// With a password that Sentinels do not ask for, three of them, a file and two replicas, of which the one that is not
+// promoted follows, too.
 func TestAMasterOfSeveralReplicasIsHandedOver(t *testing.T) {
 	t.Parallel()
 	cli, err := server.CLIPath()

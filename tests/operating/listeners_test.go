@@ -41,7 +41,8 @@ func awaitAlone(t *testing.T, s *server.Server) {
 	time.Sleep(200 * time.Millisecond)
 }
 
-// needsKnownVersion leaves out builds of a server's development, whose version is 255: there everybody is always taken to be listening.
+// needsKnownVersion leaves out builds of a server's development, whose version is 255: there everybody is always taken
+// to be listening.
 func needsKnownVersion(t *testing.T, s *server.Server) {
 	t.Helper()
 	if s.Program.Major == 255 {
@@ -120,7 +121,8 @@ func TestALookForListenersLeavesNoMemoryBehind(t *testing.T) {
 	s := server.Start(t, server.Config("hz 500", "repl-backlog-ttl 1"))
 	uptime := func() int64 { return s.InfoInt("server", "uptime_in_seconds") }
 	usedMemory := func() int64 { return s.InfoInt("memory", "used_memory") }
-	// The server makes the buffers of a connection larger and smaller, by 15 KB, when it likes. What is left behind stays.
+	// The server makes the buffers of a connection larger and smaller, by 15 KB, when it likes. What is left behind
+	// stays.
 	comesDownTo := func(most int64, what string) {
 		t.Helper()
 		lowest := int64(math.MaxInt64)
@@ -154,7 +156,8 @@ func TestALookForListenersLeavesNoMemoryBehind(t *testing.T) {
 	comesDownTo(before+(20<<10), "20 times loaded")
 }
 
-// A replica that has lost its link goes on where it was, so the module keeps replicating effects as long as the backlog is there.
+// A replica that has lost its link goes on where it was, so the module keeps replicating effects as long as the backlog
+// is there.
 func TestReplicaThatReconnectsMissesNothing(t *testing.T) {
 	t.Parallel()
 	master := server.Start(t, topology.QuietLinks(), server.Config("hz 100", "repl-backlog-ttl 3600"))
@@ -226,8 +229,8 @@ func TestChangesAreCountedAlsoWhenNobodyListens(t *testing.T) {
 	assert.EqualValues(t, 12+2+10, changes()-before)
 }
 
-// Where nobody listens, no effect is made, which takes a quarter of a call. It shows where the server has no command for the effect:
-// the change is counted all the same, as soon as the module has seen that nobody listens.
+// Where nobody listens, no effect is made, which takes a quarter of a call. It shows where the server has no command
+// for the effect: the change is counted all the same, as soon as the module has seen that nobody listens.
 func TestEffectsAreMadeForListenersOnly(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t, soonAlone(), server.Config(`rename-command SET ""`))

@@ -13,7 +13,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// A server whose module API has no maps gets each reply as it is in RESP2, whatever the protocol: names and values in turns.
+// A server whose module API has no maps gets each reply as it is in RESP2, whatever the protocol: names and values in
+// turns.
 func TestRepliesWithoutMapsAreNamesAndValuesInTurns(t *testing.T) {
 	t.Parallel()
 	lacking, plain := older.Start(t, []string{"ReplyWithMap"}).Raw(), kit.StartCheckBuild(t).Raw()

@@ -18,8 +18,9 @@ import (
 	"redis-throttle/tests/topology"
 )
 
-// effects is what an allowed call may be replicated as, by when it was decided. A new key, without an expiry before, expires when its
-// bucket is full, and one in use up to a quarter later. before is 0 of a new key, and -1 of one that never expires.
+// effects is what an allowed call may be replicated as, by when it was decided. A new key, without an expiry before,
+// expires when its bucket is full, and one in use up to a quarter later. before is 0 of a new key, and -1 of one that
+// never expires.
 func effects(key string, p kit.Probe, before int64) (all [][]string) {
 	value, second := strconv.FormatInt(p.TATAfter, 10), kit.CeilSeconds(p.TATAfter)
 	for _, nowNs := range []int64{p.From, p.To} {
@@ -96,8 +97,8 @@ func TestExpiryIsPutRightAgain(t *testing.T) {
 	}
 }
 
-// A replica that is to load its master's data without a file, and to keep its own meanwhile, does so with the module, too: a
-// server asks every module whether it can bear that.
+// A replica that is to load its master's data without a file, and to keep its own meanwhile, does so with the module,
+// too: a server asks every module whether it can bear that.
 func TestAReplicaMayLoadBesideItsOldData(t *testing.T) {
 	t.Parallel()
 	master := server.Start(t, server.Config("repl-diskless-sync yes"))

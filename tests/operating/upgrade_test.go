@@ -73,8 +73,8 @@ func (p *pair) has(call string, limited, remaining int64) {
 	assert.Equal(p.t, [2]int64{limited, remaining}, [2]int64{gotLimited, got}, call)
 }
 
-// From version 0.2.0 to this one and back again, by the steps of docs/operating.md, with limits, leases and bans that live on. The rates
-// get no unit back while the test runs.
+// From version 0.2.0 to this one and back again, by the steps of docs/operating.md, with limits, leases and bans that
+// live on. The rates get no unit back while the test runs.
 func TestFromTheOlderVersionAndBackAgain(t *testing.T) {
 	t.Parallel()
 	older := kit.OlderBuild(t, "0.2.0")
@@ -112,7 +112,8 @@ func TestFromTheOlderVersionAndBackAgain(t *testing.T) {
 	p.has("CL.PEEK user FIXED 100/y COMPACT", 0, 100)
 }
 
-// From version 0.3.0 to this one and back again. What 0.3.0 admitted is settled by this version, and the other way round.
+// From version 0.3.0 to this one and back again. What 0.3.0 admitted is settled by this version, and the other way
+// round.
 func TestFromVersion03AndBackAgain(t *testing.T) {
 	t.Parallel()
 	older := kit.OlderBuild(t, "0.3.0")

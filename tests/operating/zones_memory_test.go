@@ -17,8 +17,9 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// allocatedBy is how much memory a server has, also of malloc, which is what the module's own files take. Some servers replace malloc and tell
-// what it has given out, as of their latest cron; others leave it to the C library, whose heap grows.
+// allocatedBy is how much memory a server has, also of malloc, which is what the module's own files take. Some servers
+// replace malloc and tell what it has given out, as of their latest cron; others leave it to the C library, whose heap
+// grows.
 func allocatedBy(t *testing.T, s *server.Server) (bytes int64) {
 	t.Helper()
 	kit.AwaitCron(t, s)
@@ -42,7 +43,8 @@ func withoutModule(t *testing.T, opts ...server.Option) *server.Server {
 	return server.Start(t, append(opts, server.WithoutModule(), server.Config("slowlog-log-slower-than -1"))...)
 }
 
-// A file that is refused is given back, and so is the text that says why. It quotes a name in the file, which may be long.
+// A file that is refused is given back, and so is the text that says why. It quotes a name in the file, which may be
+// long.
 func TestARefusedFileOfZonesLeavesNoMemoryBehind(t *testing.T) {
 	t.Parallel()
 	s := withoutModule(t)
@@ -67,7 +69,8 @@ func TestARefusedFileOfZonesLeavesNoMemoryBehind(t *testing.T) {
 	assert.Less(t, grown, int64(loads*length/2))
 }
 
-// Loading, beside another module and with a file of zones whose path is long, leaves nothing behind once the module is unloaded.
+// Loading, beside another module and with a file of zones whose path is long, leaves nothing behind once the module is
+// unloaded.
 func TestLoadingWithZonesBesideANeighbourLeavesNoMemoryBehind(t *testing.T) {
 	t.Parallel()
 	s := withoutModule(t, neighbour.Beside(t))

@@ -26,8 +26,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// writeZones makes a file for throttle.zones in which the clocks of Berlin are always so many hours ahead, and the first and
-// the last zone of the module's data are others.
+// writeZones makes a file for throttle.zones in which the clocks of Berlin are always so many hours ahead, and the
+// first and the last zone of the module's data are others.
 func writeZones(t *testing.T, version string, modified time.Time, hours int32) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "zones.zip")
@@ -271,7 +271,8 @@ func TestTheModuleMayBeLoadedAgainWithOtherZones(t *testing.T) {
 	}
 }
 
-// A replica gets what was decided, whatever zones it has, and decides by its own when it is promoted. INFO tells that they differ.
+// A replica gets what was decided, whatever zones it has, and decides by its own when it is promoted. INFO tells that
+// they differ.
 func TestAReplicaWithOtherZonesDecidesByThemOnceItIsPromoted(t *testing.T) {
 	t.Parallel()
 	wall := clock.New(t, kit.Noon.UnixNano())

@@ -11,7 +11,8 @@ import (
 	"redis-throttle/tests/sharedlib"
 )
 
-// A name that is taken stays whose it is, and the log says so once. It may be the server's own after an upgrade, which must not keep it from starting.
+// A name that is taken stays whose it is, and the log says so once. It may be the server's own after an upgrade, which
+// must not keep it from starting.
 func TestANameThatIsTakenIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	path, err := server.ModulePath()

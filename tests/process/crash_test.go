@@ -129,8 +129,8 @@ func TestACrashStopsGoThreadsAndNoOthers(t *testing.T) {
 					assert.Zero(t, stateOf(t, tid).pending, "%s will be stopped", name)
 				}
 			}
-			// The one that Go began on, and its monitor. Go may have started others after the module had looked, but only its
-			// monitor wakes by itself.
+			// The one that Go began on, and its monitor. Go may have started others after the module had looked, but
+			// only its monitor wakes by itself.
 			slices.Sort(goThreads)
 			require.GreaterOrEqual(t, len(goThreads), 2)
 			for _, tid := range goThreads[:2] {
@@ -178,12 +178,12 @@ func statesOf(t *testing.T, s *server.Server) map[int]threadState {
 
 func (s threadState) blocks(signal syscall.Signal) bool { return s.blocked>>(signal-1)&1 != 0 }
 
-// isStill reports whether a thread sleeps and nothing can wake it: every signal is blocked but the two that cannot be, and the
-// C library's own.
+// isStill reports whether a thread sleeps and nothing can wake it: every signal is blocked but the two that cannot be,
+// and the C library's own.
 func (s threadState) isStill() bool { return s.sleeps && s.blocked == 0xfffffffe7ffbfeff }
 
-// report is the log of a server that opens the file anew for each line, and waits for each line to be read: it finds another pipe
-// there, and nobody reads from that yet.
+// report is the log of a server that opens the file anew for each line, and waits for each line to be read: it finds
+// another pipe there, and nobody reads from that yet.
 type report struct {
 	t     *testing.T
 	s     *server.Server
@@ -221,8 +221,8 @@ func (r *report) logTo(path string) {
 	require.NoError(r.t, os.Rename(link, filepath.Join(r.s.Dir, "report")))
 }
 
-// read opens a pipe as well, and reads the next line. After some time without one, the server was late for that pipe, and waits at
-// the next one. Nothing here waits for the server: it may keep a pipe open.
+// read opens a pipe as well, and reads the next line. After some time without one, the server was late for that pipe,
+// and waits at the next one. Nothing here waits for the server: it may keep a pipe open.
 func (r *report) read(pipe string) {
 	r.t.Helper()
 	f, err := syscall.Open(pipe, syscall.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)

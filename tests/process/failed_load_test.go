@@ -30,8 +30,8 @@ func requiredFunctions(t *testing.T) (names []string) {
 	return names
 }
 
-// However a load fails, the server has nothing of the module left: Redis 7.0 would call listeners of a module that it has freed,
-// ten times a second. Library older ends a server that has any.
+// However a load fails, the server has nothing of the module left: Redis 7.0 would call listeners of a module that it
+// has freed, ten times a second. Library older ends a server that has any.
 func TestALoadThatFailsLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	kit.OnSanitizedToo(t, func(t *testing.T, opts ...server.Option) {

@@ -191,7 +191,8 @@ func TestCallersInLineLeaveNoMemoryBehind(t *testing.T) {
 		kit.AwaitField(t, admin, "leases_waiting", 0)
 		kit.AwaitField(t, admin, "waiting", 0)
 	})
-	// Hundreds of callers in hundreds of lines: one argument of each caller left behind would be 5 KB or more, what is kept of each line 6 KB or more.
+	// Hundreds of callers in hundreds of lines: one argument of each caller left behind would be 5 KB or more, what is
+	// kept of each line 6 KB or more.
 	assert.Less(t, grown, int64(4<<10), "used_memory")
 }
 

@@ -131,8 +131,9 @@ func anyLonger(before, after []int64) bool {
 	return false
 }
 
-// Nobody fills a server through this module: over maxmemory no call adds a key or makes one longer. The server refuses all calls of some
-// commands. Of the others exactly those are refused which would grow a key, with the server's error, and they leave no trace.
+// Nobody fills a server through this module: over maxmemory no call adds a key or makes one longer. The server refuses
+// all calls of some commands. Of the others exactly those are refused which would grow a key, with the server's error,
+// and they leave no trace.
 func TestNoCommandGrowsAKeyOverMaxmemory(t *testing.T) {
 	t.Parallel()
 	path, err := server.CheckModulePath()
@@ -188,7 +189,8 @@ func TestNoCommandGrowsAKeyOverMaxmemory(t *testing.T) {
 	assert.Zero(t, refusedHere["cl.refund"], "it makes no value longer")
 }
 
-// A transaction or a script goes by the memory at its start, as with the server's own commands. A call of another module is refused too.
+// A transaction or a script goes by the memory at its start, as with the server's own commands. A call of another
+// module is refused too.
 func TestCallsThatGrowAKeyAreRefusedWhereverTheyComeFrom(t *testing.T) {
 	t.Parallel()
 	grows := "CL.PROBE 1 debt " + strings.Repeat("longer", 20)
@@ -259,8 +261,8 @@ func TestCallsThatGrowAKeyAreRefusedWhereverTheyComeFrom(t *testing.T) {
 	f.memoryIs(false)
 }
 
-// A caller that leaves the line gives back what it had reserved. Those behind move up, and what is remembered of their reservations may need
-// more room than before. Over maxmemory the slot lapses instead.
+// A caller that leaves the line gives back what it had reserved. Those behind move up, and what is remembered of their
+// reservations may need more room than before. Over maxmemory the slot lapses instead.
 func TestGivingBackGrowsNoKeyOverMaxmemory(t *testing.T) {
 	t.Parallel()
 	for _, full := range []bool{false, true} {
@@ -295,7 +297,8 @@ func TestGivingBackGrowsNoKeyOverMaxmemory(t *testing.T) {
 	}
 }
 
-// A server that may evict keys makes room for a call before it runs it, of no more than some bytes. No call is refused there.
+// A server that may evict keys makes room for a call before it runs it, of no more than some bytes. No call is refused
+// there.
 func TestCallsGrowKeysWhereOthersCanBeEvicted(t *testing.T) {
 	t.Parallel()
 	evicting := server.Config("maxmemory-policy allkeys-random")
@@ -333,8 +336,8 @@ func requireGrowth(t *testing.T, s *server.Server) {
 	assert.Greater(t, s.InfoInt("stats", "evicted_keys"), int64(2000))
 }
 
-// A call that makes no key longer runs over maxmemory, whatever keys a call before it has added. The module as it is shipped does not clear
-// what it keeps of one call before the next.
+// A call that makes no key longer runs over maxmemory, whatever keys a call before it has added. The module as it is
+// shipped does not clear what it keeps of one call before the next.
 func TestCallsOverMaxmemoryAreNotJudgedByThoseBefore(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)

@@ -43,10 +43,11 @@ func TestInsideThreadsSleepWhileTheServerIsIdle(t *testing.T) {
 	require.NotEmpty(t, ours, "the threads of the Go runtime")
 
 	callMany(t, with, 10_000)
-	// Go starts another thread when one has to wait for a processor: eleven were seen on a machine that was busy with other tests. What
-	// must not be is one for each call, or for a few of them.
+	// Go starts another thread when one has to wait for a processor: eleven were seen on a machine that was busy with
+	// other tests. What must not be is one for each call, or for a few of them.
 	assert.LessOrEqual(t, len(ours), 16)
-	// The monitor thread goes on for a while after the last call: longer on a busy machine, on which it often waits for a processor.
+	// The monitor thread goes on for a while after the last call: longer on a busy machine, on which it often waits for
+	// a processor.
 	require.Eventually(t, func() bool {
 		const idle = 2 * time.Second
 		before, from := kit.WakeUps(t, with.Pid(), ours), time.Now()

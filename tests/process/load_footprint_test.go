@@ -13,8 +13,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// The module tries whether the server has the commands that its changes are replicated as. What an operator has renamed to one of them may
-// answer, with as much as it likes.
+// The module tries whether the server has the commands that its changes are replicated as. What an operator has renamed
+// to one of them may answer, with as much as it likes.
 func TestLoadingBesideRenamedCommandsLeavesNoMemoryBehind(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t, server.Config(`rename-command DEL ""`, "rename-command COMMAND DEL"))

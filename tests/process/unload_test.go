@@ -15,7 +15,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// Unloading and loading again, ten times, while callers call. A bucket does not notice: its state is a string of the server's.
+// Unloading and loading again, ten times, while callers call. A bucket does not notice: its state is a string of the
+// server's.
 func TestUnloadAndLoadUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
@@ -68,8 +69,9 @@ func startLoadThatReconnects(t *testing.T, s *server.Server) *kit.Load {
 	return l
 }
 
-// Servers keep a pointer to the last command of each connection and to those that are queued, also when they free the command with its module.
-// CLIENT LIST reads it, EXEC runs it, and Redis 8.0 runs it when a connection repeats the command.
+// Servers keep a pointer to the last command of each connection and to those that are queued, also when they free the
+// command with its module. CLIENT LIST reads it, EXEC runs it, and Redis 8.0 runs it when a connection repeats the
+// command.
 func TestNoConnectionKeepsACommandOfAModuleThatIsUnloaded(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
@@ -115,7 +117,8 @@ func TestNoConnectionKeepsAnAliasOfAModuleThatIsUnloaded(t *testing.T) {
 	assert.Contains(t, clients, " cmd=client|list ")
 }
 
-// Redis 8.0 and Valkey 8.0 apply the rules of all users again when a module goes, and abort at a rule that names a command that is gone.
+// Redis 8.0 and Valkey 8.0 apply the rules of all users again when a module goes, and abort at a rule that names a
+// command that is gone.
 func TestUnloadIsRefusedWhileAUserNamesACommand(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t, server.ModuleArgs("aliases", "GCRA"))
@@ -173,7 +176,8 @@ func TestUnloadWithoutCLIENTIsLogged(t *testing.T) {
 	assert.Len(t, s.LogLines("CLIENT LIST is refused or renamed: disconnect all clients"), 1)
 }
 
-// What the server answers while the module is unloaded is freed: the list of all connections, and the number of those that were closed.
+// What the server answers while the module is unloaded is freed: the list of all connections, and the number of those
+// that were closed.
 func TestUnloadingLeavesNoMemoryBehind(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
@@ -183,7 +187,8 @@ func TestUnloadingLeavesNoMemoryBehind(t *testing.T) {
 	path, err := server.ModulePath()
 	require.NoError(t, err)
 	const rounds, connections = 10, 100
-	// The server makes the buffers of its connections larger and smaller, and frees those of closed ones a little later.
+	// The server makes the buffers of its connections larger and smaller, and frees those of closed ones a little
+	// later.
 	usedMemory := func() int64 {
 		lowest := int64(math.MaxInt64)
 		for range 20 {

@@ -52,8 +52,8 @@ func TestNothingIsReadThatWasNotWritten(t *testing.T) {
 	top("MODULE LOADEX ... ARGS")
 }
 
-// A value up to 512 bytes is given room to grow, as the server does it. A longer one takes no more memory than it needs. The key is new
-// once, however its value grows and shrinks.
+// A value up to 512 bytes is given room to grow, as the server does it. A longer one takes no more memory than it
+// needs. The key is new once, however its value grows and shrinks.
 func TestAValueThatGrowsTakesLittleMemory(t *testing.T) {
 	t.Parallel()
 	s := kit.StartCheckBuild(t, server.Config("notify-keyspace-events En"))
@@ -117,8 +117,9 @@ func TestNewKeysHaveTheirOwnValues(t *testing.T) {
 	kit.RequireReplica(t, s, replica, keys...)
 }
 
-// A call reads none of the words of the call before, which may still lie behind its own, and nothing else there. The calls of a
-// transaction run one after the other, and their words stay where they are. What surrounds them is text, which is no address.
+// A call reads none of the words of the call before, which may still lie behind its own, and nothing else there. The
+// calls of a transaction run one after the other, and their words stay where they are. What surrounds them is text,
+// which is no address.
 func TestNothingIsReadBehindTheWordsOfACall(t *testing.T) {
 	t.Parallel()
 	c := server.Start(t).Raw()

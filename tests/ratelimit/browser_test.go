@@ -19,7 +19,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// A page of another origin reads how much is left, and after a 429 when it may ask again. Tried in Chromium, where it is installed.
+// A page of another origin reads how much is left, and after a 429 when it may ask again. Tried in Chromium, where it
+// is installed.
 func TestAPageOfAnotherOriginReadsWhenItMayAskAgain(t *testing.T) {
 	t.Parallel()
 	const chromium = "/usr/bin/chromium"

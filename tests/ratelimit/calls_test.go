@@ -70,8 +70,8 @@ func (o otherNode) Process(ctx context.Context, cmd redis.Cmder) error {
 	return o.ClusterClient.Process(ctx, cmd)
 }
 
-// Nothing that charges is sent again when its reply is lost, except for what an id makes safe to repeat: go-redis repeats it, and it is charged
-// once.
+// Nothing that charges is sent again when its reply is lost, except for what an id makes safe to repeat: go-redis
+// repeats it, and it is charged once.
 func TestCallWhoseReplyIsLostIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)

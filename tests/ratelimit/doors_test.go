@@ -236,7 +236,8 @@ func TestALibraryOfSomebodyElseIsComparedByExactNames(t *testing.T) {
 	assert.EqualValues(t, versions["N"], s.Do("FCALL_RO", "cl_version", "0").Int)
 }
 
-// Managed services and proxies lack some commands, and users some rights. Calls are sent by what is left, and the right is named.
+// Managed services and proxies lack some commands, and users some rights. Calls are sent by what is left, and the right
+// is named.
 func TestCallsAreSentByTheCommandsThatAreThere(t *testing.T) {
 	t.Parallel()
 	server.NeedsServer(t, "functions")
@@ -373,7 +374,8 @@ func TestABurstOfFirstCallsLoadsTheLibraryOnce(t *testing.T) {
 	assert.Contains(t, s.Info("commandstats")["cmdstat_function|load"], "calls=1,")
 }
 
-// What a server says that became a replica is an outage in every form: Redis 7.0 puts ERR before what a script or function has met.
+// What a server says that became a replica is an outage in every form: Redis 7.0 puts ERR before what a script or
+// function has met.
 func TestAReplicaWithoutTheModuleIsAnOutage(t *testing.T) {
 	t.Parallel()
 	server.NeedsServer(t, "functions")

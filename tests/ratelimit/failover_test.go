@@ -130,7 +130,8 @@ func TestPipelinesReachTheNewMasterOfACluster(t *testing.T) {
 	assert.EqualValues(t, 1_000_000-2, result.Remaining)
 }
 
-// A holder keeps its lease over a failover that is shorter than its TTL, renews it at the new master and releases it there.
+// A holder keeps its lease over a failover that is shorter than its TTL, renews it at the new master and releases it
+// there.
 func TestALeaseOutlivesItsMaster(t *testing.T) {
 	t.Parallel()
 	const ttl = 24 * time.Second

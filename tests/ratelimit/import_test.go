@@ -19,7 +19,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// appOfTheReadme is an empty folder beside a copy of the project, with the workspace of the README, and sh runs commands in a folder.
+// appOfTheReadme is an empty folder beside a copy of the project, with the workspace of the README, and sh runs
+// commands in a folder.
 func appOfTheReadme(t *testing.T) (root, app string, sh func(dir, command string) string) {
 	t.Helper()
 	size.NeedsFull(t)
@@ -42,7 +43,8 @@ func appOfTheReadme(t *testing.T) (root, app string, sh func(dir, command string
 	return root, app, sh
 }
 
-// A program imports all packages of the client, as the README says, together with a library that module/ replaces by an empty one.
+// A program imports all packages of the client, as the README says, together with a library that module/ replaces by an
+// empty one.
 func TestEveryPackageCanBeImportedAsTheReadmeSays(t *testing.T) {
 	t.Parallel()
 	root, app, sh := appOfTheReadme(t)
@@ -69,7 +71,8 @@ func TestEveryPackageCanBeImportedAsTheReadmeSays(t *testing.T) {
 	}
 }
 
-// The workspace of README can be vendored: no package of its modules needs, not even for its tests, a module of the project that is not there.
+// The workspace of README can be vendored: no package of its modules needs, not even for its tests, a module of the
+// project that is not there.
 func TestTheWorkspaceOfTheReadmeCanBeVendored(t *testing.T) {
 	t.Parallel()
 	_, app, sh := appOfTheReadme(t)

@@ -59,7 +59,8 @@ func TestNeverMoreHoldersThanSlots(t *testing.T) {
 		return sure
 	}
 	l := ratelimit.New(s.Client(func(o *redis.Options) { o.PoolSize = 4 * callers }), ratelimit.Options{})
-	// byHand takes a slot without waiting; while others wait there is none. It returns until when the lease is sure to be held.
+	// byHand takes a slot without waiting; while others wait there is none. It returns until when the lease is sure to
+	// be held.
 	byHand := func(ctx context.Context, id string) (until time.Time) {
 		sent := time.Now()
 		r, err := l.Decide(ctx, calls.Lease("k", slots, ttl, id))

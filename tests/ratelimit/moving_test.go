@@ -96,7 +96,8 @@ func behindOneAddress(t *testing.T, addr string) map[string]*ratelimit.Limiter {
 	return limiters
 }
 
-// A server that is no master any more is left with its first answer: the next connection goes to where the address leads now.
+// A server that is no master any more is left with its first answer: the next connection goes to where the address
+// leads now.
 func TestADemotedMasterBehindAnAddressIsLeft(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{"READONLY", "MASTERDOWN", "LOADING"} {
@@ -212,7 +213,8 @@ func (o own) Exec(ctx context.Context) error {
 	return err
 }
 
-// A server that hangs costs a caller no more than its deadline, and the guard then decides. Leases that were held end by their TTL.
+// A server that hangs costs a caller no more than its deadline, and the guard then decides. Leases that were held end
+// by their TTL.
 func TestAServerThatHangsIsLeftToTheGuard(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
@@ -246,7 +248,8 @@ func TestAServerThatHangsIsLeftToTheGuard(t *testing.T) {
 	}
 }
 
-// The slots of a cluster's master that hangs are out until its replica has taken over: the client asks the others meanwhile.
+// The slots of a cluster's master that hangs are out until its replica has taken over: the client asks the others
+// meanwhile.
 func TestAMasterOfAClusterThatHangsIsReplaced(t *testing.T) {
 	t.Parallel()
 	c := topology.StartCluster(t)
@@ -282,7 +285,8 @@ func TestAMasterOfAClusterThatHangsIsReplaced(t *testing.T) {
 	}
 }
 
-// A caller in line hangs with its master: that another server answers by now, where the address leads, is no sign of life of its own.
+// A caller in line hangs with its master: that another server answers by now, where the address leads, is no sign of
+// life of its own.
 func TestNobodyWaitsForAMasterThatHangsOnceAnotherOneAnswers(t *testing.T) {
 	t.Parallel()
 	t.Run("behind an address", func(t *testing.T) {
@@ -312,7 +316,8 @@ func TestNobodyWaitsForAMasterThatHangsOnceAnotherOneAnswers(t *testing.T) {
 	})
 }
 
-// A caller whose user may do nothing but wait is not asked which server it is at. Its connection tells: while its end lives, the caller waits.
+// A caller whose user may do nothing but wait is not asked which server it is at. Its connection tells: while its end
+// lives, the caller waits.
 func TestACallerWaitsWhereItsMasterLives(t *testing.T) {
 	t.Parallel()
 	dir, pool := server.Certificate(t)

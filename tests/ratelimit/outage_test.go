@@ -155,8 +155,8 @@ func TestRequestOfAClientThatLeftIsNotLetThrough(t *testing.T) {
 
 func everybody(*http.Request) string { return "everybody" }
 
-// A password that was changed is no outage, in which requests may be let through: not when a cluster is asked for its nodes, nor Sentinels
-// for a master.
+// A password that was changed is no outage, in which requests may be let through: not when a cluster is asked for its
+// nodes, nor Sentinels for a master.
 func TestALoginThatIsRefusedIsAMistakeOnEveryClient(t *testing.T) {
 	t.Parallel()
 	rotated := server.Start(t, server.Password("new"))

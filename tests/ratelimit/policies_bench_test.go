@@ -30,8 +30,8 @@ func (f forgetful) Process(ctx context.Context, cmd redis.Cmder) error {
 	return err
 }
 
-// What a thousand processes ask of a server for one hash with 10,000 overrides and a version: commands in a second, and the CPU of the server
-// for them. Their first readings, of the whole hash, are told by themselves.
+// What a thousand processes ask of a server for one hash with 10,000 overrides and a version: commands in a second, and
+// the CPU of the server for them. Their first readings, of the whole hash, are told by themselves.
 //
 //	scripts/test ./tests/ratelimit -run '^$' -bench Policies -benchtime 1x
 func BenchmarkPoliciesOfAThousandProcesses(b *testing.B) {

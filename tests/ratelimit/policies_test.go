@@ -43,8 +43,8 @@ type process struct {
 	reads   *counted
 }
 
-// Processes share a limit whose number changes under load. No call fails, no unit too many is charged by either number, and a call that
-// begins after the hash was read anew is decided by the new one.
+// Processes share a limit whose number changes under load. No call fails, no unit too many is charged by either number,
+// and a call that begins after the hash was read anew is decided by the new one.
 func TestANumberChangesUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
@@ -95,7 +95,8 @@ func TestANumberChangesUnderLoad(t *testing.T) {
 	assert.EqualValues(t, 700, granted)
 }
 
-// A limit of the same kind and period keeps what was taken when a policy raises or lowers its number. Another kind or period begins anew.
+// A limit of the same kind and period keeps what was taken when a policy raises or lowers its number. Another kind or
+// period begins anew.
 func TestStateIsKeptThroughAChangeOfPolicy(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)

@@ -46,7 +46,8 @@ func charged(t *testing.T, client redis.UniversalClient, key string) int64 {
 	return many - r.Remaining
 }
 
-// Calls of many goroutines take few reads of the server, and each is decided by itself. One goroutine alone waits for nobody.
+// Calls of many goroutines take few reads of the server, and each is decided by itself. One goroutine alone waits for
+// nobody.
 func TestCallsThatShareAreReadTogether(t *testing.T) {
 	server.NeedsServer(t, "a count of reads")
 	t.Parallel()
@@ -224,7 +225,8 @@ func TestCallsThatShareEndWhenTheServerHangs(t *testing.T) {
 	require.Eventually(t, func() bool { _, err := l.Limit(t.Context(), "k", ofMany, 1); return err == nil }, time.Minute, time.Millisecond)
 }
 
-// Whatever ends connections and contexts, at whatever moment: a call that was answered is charged, and none is charged twice.
+// Whatever ends connections and contexts, at whatever moment: a call that was answered is charged, and none is charged
+// twice.
 func TestCallsThatShareAreChargedOnceAtMost(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
@@ -288,7 +290,8 @@ func TestACallThatWaitsSharesNothing(t *testing.T) {
 	require.ErrorIs(t, <-waits, context.Canceled)
 }
 
-// Nodes of a cluster have pipelines of their own: one that hangs holds up no call on the others. Calls follow keys that move.
+// Nodes of a cluster have pipelines of their own: one that hangs holds up no call on the others. Calls follow keys that
+// move.
 func TestCallsThatShareFindTheirNode(t *testing.T) {
 	t.Parallel()
 	c := topology.StartCluster(t)
@@ -356,7 +359,8 @@ func TestCallsThatShareFindTheirNode(t *testing.T) {
 	t.Logf("%d granted, %d without an answer, %d charged", granted.Load(), unsure.Load(), used)
 }
 
-// What a pipeline fails with is the error of its calls: also what go-redis tells no command, such as that the password is wrong.
+// What a pipeline fails with is the error of its calls: also what go-redis tells no command, such as that the password
+// is wrong.
 func TestCallsThatShareHaveTheErrorOfTheirPipeline(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t, server.Password("right"))
@@ -381,7 +385,8 @@ func TestCallsThatShareHaveTheErrorOfTheirPipeline(t *testing.T) {
 	assert.ErrorContains(t, err, "Exec")
 }
 
-// While the cluster is unknown, a call leaves when its context ends, and asks the cluster no more than the pipelines do.
+// While the cluster is unknown, a call leaves when its context ends, and asks the cluster no more than the pipelines
+// do.
 func TestCallsThatShareAskForAnUnknownClusterNoLongerThanTheirContext(t *testing.T) {
 	t.Parallel()
 	asked := make(chan struct{})

@@ -21,7 +21,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// A server that stands still executes later what its callers have given up: their slots are given back, long before the TTL.
+// A server that stands still executes later what its callers have given up: their slots are given back, long before the
+// TTL.
 func TestSlotsOfCallersThatGaveUpAreGivenBack(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
@@ -79,7 +80,8 @@ func TestCallersThatWaitLeaveThePoolToOthers(t *testing.T) {
 	require.Eventually(t, func() bool { return s.MustDo("EXISTS", "slots").Int == 0 }, 30*time.Second, time.Millisecond, "nobody has taken the slot")
 }
 
-// A caller at a server that stands still, before it is in line or while it is, is told so by Patience, and not by the end of its wait.
+// A caller at a server that stands still, before it is in line or while it is, is told so by Patience, and not by the
+// end of its wait.
 func TestPatienceEndsAWaitAtAServerThatHangs(t *testing.T) {
 	t.Parallel()
 	limits := ratelimit.Limits{ratelimit.Window(1, day)}
@@ -138,7 +140,8 @@ func TestACallerWhoseMasterStepsDownMeetsAnOutage(t *testing.T) {
 	assert.True(t, ratelimit.IsOutage(err), err)
 }
 
-// A caller that leaves while its reserved units are on their way returns at once, and the units are there for others again.
+// A caller that leaves while its reserved units are on their way returns at once, and the units are there for others
+// again.
 func TestAReservedWaitThatIsCancelledIsNotCharged(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)

@@ -14,8 +14,9 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// The sessions of all languages by the function library of another version, whose path THROTTLE_OTHER_LIBRARY is. scripts/test-upgrade copies
-// this file into the older version's tests, too, and runs it there with this version's library.
+// The sessions of all languages by the function library of another version, whose path THROTTLE_OTHER_LIBRARY is.
+// scripts/test-upgrade copies this file into the older version's tests, too, and runs it there with this version's
+// library.
 func TestSessionsByALibraryOfAnotherVersion(t *testing.T) {
 	t.Parallel()
 	path := os.Getenv("THROTTLE_OTHER_LIBRARY")

@@ -134,7 +134,8 @@ func clusterWith(t *testing.T, readTimeout time.Duration) *redis.ClusterClient {
 	return c
 }
 
-// In a cluster a caller waits at the node that has its key, also while that is on its way to another one, and leaves there.
+// In a cluster a caller waits at the node that has its key, also while that is on its way to another one, and leaves
+// there.
 func TestWaitsFollowAKeyThatIsOnItsWay(t *testing.T) {
 	t.Parallel()
 	c := topology.StartCluster(t)
@@ -223,8 +224,8 @@ func TestNoUnitOfAWaitThatIsCancelledIsLost(t *testing.T) {
 	}
 }
 
-// requireGrantsAreGivenBack keeps replies back behind the gate while a caller leaves. Without one, what is granted races with
-// the caller.
+// requireGrantsAreGivenBack keeps replies back behind the gate while a caller leaves. Without one, what is granted
+// races with the caller.
 func requireGrantsAreGivenBack(t *testing.T, s *server.Server, gate *sync.RWMutex, l, direct *ratelimit.Limiter) {
 	t.Helper()
 	hourly := ratelimit.Limits{ratelimit.Window(1, time.Hour)}
@@ -270,7 +271,8 @@ func requireGrantsAreGivenBack(t *testing.T, s *server.Server, gate *sync.RWMute
 	}
 }
 
-// What go-redis does for the connections of a pool is not done for that of a caller that waits: it could be done once only.
+// What go-redis does for the connections of a pool is not done for that of a caller that waits: it could be done once
+// only.
 func TestACallWaitsWhateverItsClientIsToldOfMaintenance(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
@@ -304,7 +306,8 @@ func TestACallThatWaitsOutlastsABusyPool(t *testing.T) {
 	require.NoError(t, <-busy)
 }
 
-// A call that was redirected waits for as long as the server lives where it waits now, not the one that it was sent to at first.
+// A call that was redirected waits for as long as the server lives where it waits now, not the one that it was sent to
+// at first.
 func TestTheServerWhereACallWaitsIsAskedForASignOfLife(t *testing.T) {
 	t.Parallel()
 	c := topology.StartCluster(t)
@@ -340,7 +343,8 @@ func TestTheServerWhereACallWaitsIsAskedForASignOfLife(t *testing.T) {
 	}
 }
 
-// A caller that waits has a connection of its own, with buffers for one command and its reply. Not parallel: it measures the process.
+// A caller that waits has a connection of its own, with buffers for one command and its reply. Not parallel: it
+// measures the process.
 func TestACallerThatWaitsTakesLittleMemory(t *testing.T) {
 	s := server.Start(t)
 	l := ratelimit.New(s.Client(), ratelimit.Options{})
@@ -371,7 +375,8 @@ func TestACallerThatWaitsTakesLittleMemory(t *testing.T) {
 	waiting.Wait()
 }
 
-// A server on which as many callers wait as may answers a call that would wait at once. It is a denial, not an outage, and nobody asks again for it.
+// A server on which as many callers wait as may answers a call that would wait at once. It is a denial, not an outage,
+// and nobody asks again for it.
 func TestACallThatIsTurnedAwayIsDenied(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t, server.ModuleArgs("max-waiting", "1"))

@@ -50,7 +50,8 @@ func TestAServerThatIsFullIsAnOutageUntilItHasRoom(t *testing.T) {
 	}
 }
 
-// A password that was changed closes the connections of its user, and each new one is a mistake until the client has the new password.
+// A password that was changed closes the connections of its user, and each new one is a mistake until the client has
+// the new password.
 func TestAPasswordThatChangesIsAMistakeUntilItIsRight(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)

@@ -67,7 +67,8 @@ func TestWhatCachedNeverRemembers(t *testing.T) {
 	}
 }
 
-// What Cached denies the server would deny, too, and a caller that waits as told gets through. All times are whole milliseconds, as in replies.
+// What Cached denies the server would deny, too, and a caller that waits as told gets through. All times are whole
+// milliseconds, as in replies.
 func TestCachedIsAsStrictAsTheServer(t *testing.T) {
 	t.Parallel()
 	random := chance.New(t)

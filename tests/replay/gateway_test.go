@@ -43,7 +43,8 @@ routes:
     descriptors: [[{key: remote_address, value: "{client}"}, {key: path, value: "{path}"}]]
 `
 
-// The rules of a gateway's file deny what the gateway itself denies, request by request: by routes, and by descriptors that a proxy sends.
+// The rules of a gateway's file deny what the gateway itself denies, request by request: by routes, and by descriptors
+// that a proxy sends.
 func TestRulesOfAGatewayDenyWhatTheGatewayDenies(t *testing.T) {
 	t.Parallel()
 	dev, err := server.DevProgram()

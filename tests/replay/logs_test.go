@@ -36,7 +36,8 @@ var hostileHeaders = map[string]string{
 // garbage is what is no request at all.
 var garbage = []string{"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\"\x00\r\n\r\n", "GET /\" HTTP/1.1\r\n\r\n", "\"\" \"\r\n\r\n"}
 
-// load has clients ask a server at the same time, each as often as it has to, and one send what is no request. It returns how often each asked.
+// load has clients ask a server at the same time, each as often as it has to, and one send what is no request. It
+// returns how often each asked.
 func load(t testing.TB, port int) map[string]int64 {
 	t.Helper()
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))

@@ -1,4 +1,5 @@
-// Package replay_test runs throttle-replay as a program: on logs that real servers have written, beside throttle-dev, and on a terminal.
+// Package replay_test runs throttle-replay as a program: on logs that real servers have written, beside throttle-dev,
+// and on a terminal.
 package replay_test
 
 import (

@@ -41,7 +41,8 @@ func fileOf(t testing.TB, hash map[string]string) string {
 	return path
 }
 
-// What a replay denies by policies is what a service would have denied whose limiter reads the same hash, request by request.
+// What a replay denies by policies is what a service would have denied whose limiter reads the same hash, request by
+// request.
 func TestPoliciesDenyWhatALimiterDenies(t *testing.T) {
 	t.Parallel()
 	hash := map[string]string{"api": "RATE 2/m BURST 3 FIXED 40/h", "api/user:1": "WINDOW 5/30s", "api/user:2": "NONE", "api/user:3*": "RATE 1/m SHADOW", "api/user:4": "RATE 9/m BAN 1m", "other": "RATE 0/s"}

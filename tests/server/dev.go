@@ -10,8 +10,8 @@ import (
 	"redis-throttle/tests/resp"
 )
 
-// A test runs on throttle-dev if THROTTLE_SERVER is its path. If it asks for what throttle-dev does not have, by an option or by MustDo, it is
-// skipped. A test that asks in another way says so itself, with NeedsServer.
+// A test runs on throttle-dev if THROTTLE_SERVER is its path. If it asks for what throttle-dev does not have, by an
+// option or by MustDo, it is skipped. A test that asks in another way says so itself, with NeedsServer.
 
 // DevProgram is throttle-dev, which make build-dev builds.
 func DevProgram() (Program, error) {

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// LoadForMinutes has the server load its data slowly: it answers LOADING, after each key. End has it go on at full speed, and waits for it.
+// LoadForMinutes has the server load its data slowly: it answers LOADING, after each key. End has it go on at full
+// speed, and waits for it.
 func (s *Server) LoadForMinutes(t testing.TB) (end func()) {
 	t.Helper()
 	s.MustDo("CONFIG", "SET", "rdbcompression", "no")

@@ -35,7 +35,8 @@ func (p Program) AtLeast(major, minor int) bool {
 	return haveMajor > major || haveMajor == major && haveMinor >= minor
 }
 
-// NeedsCountedKeys skips a test of commands whose keys follow their number, on servers older than Redis 7.0: a module could not declare such keys.
+// NeedsCountedKeys skips a test of commands whose keys follow their number, on servers older than Redis 7.0: a module
+// could not declare such keys.
 func (p Program) NeedsCountedKeys(t testing.TB) {
 	t.Helper()
 	if !p.AtLeast(7, 0) {
@@ -52,8 +53,9 @@ func (p Program) HasCategoriesOfModules() bool {
 	return p.AtLeast(7, 4)
 }
 
-// MovesValues says whether a key's value moves when the key gets its first expiry: since Redis 8.2 and Valkey 8.1. A module that sets
-// one while the server tells of the event "new" makes the server use freed memory, whatever command adds the key.
+// MovesValues says whether a key's value moves when the key gets its first expiry: since Redis 8.2 and Valkey 8.1. A
+// module that sets one while the server tells of the event "new" makes the server use freed memory, whatever command
+// adds the key.
 func (p Program) MovesValues() bool {
 	if p.IsValkey() {
 		return p.Major > 8 || p.Major == 8 && p.Minor >= 1
@@ -61,11 +63,12 @@ func (p Program) MovesValues() bool {
 	return p.AtLeast(8, 2)
 }
 
-// AddsWithExpiry says whether a key that COPY, RENAME or RESTORE adds has its expiry when the server tells of the event "new".
+// AddsWithExpiry says whether a key that COPY, RENAME or RESTORE adds has its expiry when the server tells of the event
+// "new".
 func (p Program) AddsWithExpiry() bool { return !p.IsValkey() && p.AtLeast(8, 2) }
 
-// LeavesClientsElsewhere says whether MOVE and COPY leave their client in the other database when a module listens to events
-// (valkey-io/valkey#4024; 9.1.2 does not).
+// LeavesClientsElsewhere says whether MOVE and COPY leave their client in the other database when a module listens to
+// events (valkey-io/valkey#4024; 9.1.2 does not).
 func (p Program) LeavesClientsElsewhere() bool {
 	return p.IsValkey() && (p.Major == 8 && p.Minor >= 1 || p.Major == 9 && p.Minor == 0)
 }

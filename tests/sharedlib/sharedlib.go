@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Build compiles a library with the C compiler that Go uses and returns its path. The file is removed when the test ends.
+// Build compiles a library with the C compiler that Go uses and returns its path. The file is removed when the test
+// ends.
 func Build(t testing.TB, name string, source []byte, flags ...string) (path string) {
 	t.Helper()
 	out, err := exec.Command("go", "env", "CC").Output()

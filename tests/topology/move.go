@@ -135,8 +135,9 @@ func LastPong(nodes, id string) string {
 	return ""
 }
 
-// failOver makes the replica of a master take over from it, once the replica has heard from it again. Otherwise a replica of Redis 7.0
-// loses a slot that the master got last: it lets the master's next message take it back (redis/redis pull request 12564).
+// failOver makes the replica of a master take over from it, once the replica has heard from it again. Otherwise a
+// replica of Redis 7.0 loses a slot that the master got last: it lets the master's next message take it back
+// (redis/redis pull request 12564).
 func (c *Cluster) failOver(_ int, from, _ *server.Server) {
 	replica, id := c.ReplicaOf(from), c.ID(from)
 	heard := func() string { return LastPong(replica.MustDo("CLUSTER", "NODES").Text, id) }

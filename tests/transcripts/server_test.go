@@ -1,4 +1,5 @@
-// Package transcripts runs the transcripts of package spec on a server with the module under a clock that stands still, and on throttle-dev.
+// Package transcripts runs the transcripts of package spec on a server with the module under a clock that stands still,
+// and on throttle-dev.
 package transcripts
 
 import (

@@ -15,8 +15,9 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// The calls of TestRepliesUnderAVirtualClockAreThoseOfTheDocumentation, where the library of functions makes every other one, on the same keys.
-// So a key moves between the two at any time, and replies, bytes and expiry are those of the module, of the embedded host and of the model.
+// The calls of TestRepliesUnderAVirtualClockAreThoseOfTheDocumentation, where the library of functions makes every
+// other one, on the same keys. So a key moves between the two at any time, and replies, bytes and expiry are those of
+// the module, of the embedded host and of the model.
 //
 // FUNCTIONS_CALLS is how many calls to make, at least.
 func TestFunctionsAndTheModuleTakeTurnsOnAKey(t *testing.T) {
@@ -46,7 +47,8 @@ func (r *virtualRun) inTurns(calls [][]string) [][]string {
 	return sent
 }
 
-// knowsClocks reports whether functions know the clocks of the zones of a call as long as its windows last. Those of years last up to 40.
+// knowsClocks reports whether functions know the clocks of the zones of a call as long as its windows last. Those of
+// years last up to 40.
 func (r *virtualRun) knowsClocks(words []string) bool {
 	year := time.Unix(0, r.now).Year()
 	hasZone := slices.ContainsFunc(words, func(word string) bool { return strings.Contains(word, "/") && slices.Contains(zones, word) })
@@ -54,7 +56,8 @@ func (r *virtualRun) knowsClocks(words []string) bool {
 	return !hasZone || year > 2021 && year < 2046 && !hasYears
 }
 
-// A call with wrong words gets the same error from a function as from the embedded host, and one that happens to be right the same answer.
+// A call with wrong words gets the same error from a function as from the embedded host, and one that happens to be
+// right the same answer.
 func TestErrorsOfFunctionsAreThoseOfTheModule(t *testing.T) {
 	t.Parallel()
 	server.NeedsServer(t, "functions")

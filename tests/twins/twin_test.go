@@ -118,8 +118,8 @@ func alike(a, b resp.Value) bool {
 	return a.Kind == b.Kind && a.Text == b.Text && a.Int == b.Int && a.IsNull == b.IsNull && slices.EqualFunc(a.Elems, b.Elems, alike)
 }
 
-// writeScoresPlainly rewrites the scores of a reply to ZRANGE in digits. From Redis 7.2 on, and on throttle-dev, a score that ends in zeros
-// has an exponent.
+// writeScoresPlainly rewrites the scores of a reply to ZRANGE in digits. From Redis 7.2 on, and on throttle-dev, a
+// score that ends in zeros has an exponent.
 func writeScoresPlainly(v resp.Value) {
 	for i := 1; i < len(v.Elems); i += 2 {
 		if score, err := strconv.ParseFloat(v.Elems[i].Text, 64); err == nil {
@@ -128,8 +128,8 @@ func writeScoresPlainly(v resp.Value) {
 	}
 }
 
-// requireStats compares the numbers of INFO throttle. The host has those that count its calls and callers. Its bound of callers is not the
-// server's, which goes by the memory of that.
+// requireStats compares the numbers of INFO throttle. The host has those that count its calls and callers. Its bound of
+// callers is not the server's, which goes by the memory of that.
 func (w *twin) requireStats(t *testing.T, s *server.Server) {
 	t.Helper()
 	info := s.Info("throttle")

@@ -20,9 +20,10 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// The same random calls go at the same instants to a server with an older version and to one with this version, and both begin each
-// call with the same bytes. Replies, values and expiries are equal, except for what the changelog tells. Where values differ, one of
-// the servers gets that of the other, so that each version goes on from what the other wrote.
+// The same random calls go at the same instants to a server with an older version and to one with this version, and
+// both begin each call with the same bytes. Replies, values and expiries are equal, except for what the changelog
+// tells. Where values differ, one of the servers gets that of the other, so that each version goes on from what the
+// other wrote.
 //
 // VERSIONS_CALLS is how many calls to make.
 func TestEachVersionGoesOnFromWhatTheOtherWrote(t *testing.T) {
@@ -39,7 +40,8 @@ func TestEachVersionGoesOnFromWhatTheOtherWrote(t *testing.T) {
 	}
 }
 
-// The same with the function library of an older version: it goes on from what this version's module wrote, and the other way round.
+// The same with the function library of an older version: it goes on from what this version's module wrote, and the
+// other way round.
 func TestTheModuleGoesOnFromWhatOlderFunctionsWrote(t *testing.T) {
 	t.Parallel()
 	server.NeedsServer(t, "functions")
@@ -144,7 +146,8 @@ func (v *versions) both(words ...string) (now, old resp.Value) {
 	return now, old
 }
 
-// call makes up a call, sends it to both, and compares what came of it. What the older version does not know goes to this version alone.
+// call makes up a call, sends it to both, and compares what came of it. What the older version does not know goes to
+// this version alone.
 func (v *versions) call() {
 	v.t.Helper()
 	var c virtualCall
@@ -239,7 +242,8 @@ func differing(now, old resp.Value) (fields []string) {
 	return fields
 }
 
-// excuses are what the changelog tells: where versions before another answer differently, and in which fields. "*" is any of them.
+// excuses are what the changelog tells: where versions before another answer differently, and in which fields. "*" is
+// any of them.
 var excuses = []struct {
 	before, name, fields string
 	applies              func(words, limits []string, old resp.Value) bool
@@ -275,7 +279,8 @@ var excuses = []struct {
 	}},
 }
 
-// excuse names why replies may differ in these fields, or nothing. Where they are equal, it names why values may differ.
+// excuse names why replies may differ in these fields, or nothing. Where they are equal, it names why values may
+// differ.
 func (v *versions) excuse(words, limits, fields []string, old resp.Value) string {
 	for _, e := range excuses {
 		if v.version < e.before && e.applies(words, limits, old) && (e.fields == "*" || len(fields) > 0 && !slices.ContainsFunc(fields, func(f string) bool { return f != e.fields })) {
@@ -290,7 +295,8 @@ func (v *versions) excuse(words, limits, fields []string, old resp.Value) string
 
 const unknownRate = "\x01\xff\xff\xff\xff\xff\xff\xff\x7f"
 
-// compareKey requires that both hold the same, except for limits that the call left out, and has both go on from the value of one.
+// compareKey requires that both hold the same, except for limits that the call left out, and has both go on from the
+// value of one.
 func (v *versions) compareKey(key string, words []string, line, excused string) {
 	v.t.Helper()
 	now, old := v.both("DUMP", key)
@@ -345,7 +351,8 @@ func (v *versions) move(key string, from, to *resp.Conn) {
 	require.NoError(v.t, err)
 }
 
-// limitsIn divides a value into its ban, if there is one, and its limits: kind, period and state. A number is a RATE of unknown period.
+// limitsIn divides a value into its ban, if there is one, and its limits: kind, period and state. A number is a RATE of
+// unknown period.
 func limitsIn(reply resp.Value) (limits []string) {
 	if reply.IsError() {
 		return nil // leases

@@ -10,7 +10,8 @@ import (
 // virtualAdmissions counts what has come of calls with groups of SLOTS.
 type virtualAdmissions struct{ admitted, retried, denied, settled, tooLate int }
 
-// groups makes up what a call with slots says of its keys: some of the run's, and the key with leases. before is how many leases the id holds.
+// groups makes up what a call with slots says of its keys: some of the run's, and the key with leases. before is how
+// many leases the id holds.
 func (r *virtualRun) groups(id string) (keys []string, groups []naive.Group, pasts []*past) {
 	l := &r.leases
 	for _, at := range r.Perm(len(r.keys))[:r.IntN(len(r.keys)+1)] {

@@ -20,8 +20,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// Random callers wait for leases and windows, on a server whose clock stands still between steps and without a server. After each call
-// the same callers have the same answers, to the byte, and as many wait.
+// Random callers wait for leases and windows, on a server whose clock stands still between steps and without a server.
+// After each call the same callers have the same answers, to the byte, and as many wait.
 func TestTheEmbeddedHostLetsInWhomAServerLetsIn(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 28, 0, 0, 0, 0, time.UTC).UnixNano()
@@ -61,8 +61,8 @@ type waitingTwin struct {
 	waited, letIn, sentAway, left int
 }
 
-// step makes a call, sends somebody away or lets time pass. At most one key has a line at a time: while the clock stands still, a server runs
-// only one timer of a module.
+// step makes a call, sends somebody away or lets time pass. At most one key has a line at a time: while the clock
+// stands still, a server runs only one timer of a module.
 func (w *waitingTwin) step() {
 	lines := []string{
 		"CL.LEASE %s SLOTS 1 TTL 3s ID a TIMEOUT 0", "CL.LEASE %s SLOTS 2 TTL 9s ID b TIMEOUT 0", "CL.LEASE %s SLOTS 2 TTL 20s ID c TIMEOUT 0 COMPACT",

@@ -16,8 +16,8 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// crowd has up to ten thousand callers wait, and fails if they cost the server more than ten thousand idle connections: no
-// thread of theirs, no polling, one timer for all. It is not for tests in parallel, which would need as many files.
+// crowd has up to ten thousand callers wait, and fails if they cost the server more than ten thousand idle connections:
+// no thread of theirs, no polling, one timer for all. It is not for tests in parallel, which would need as many files.
 func crowd(t *testing.T, s *server.Server, field string, call func(i int) string) (callers []*resp.Conn) {
 	t.Helper()
 	watched := size.Of(time.Second, 3*time.Second)

@@ -19,8 +19,8 @@ func TestALapseWakesAtItsInstant(t *testing.T) {
 	t.Parallel()
 	s := kit.StartCheckBuild(t)
 	c := s.Raw()
-	// A lease of slots on a connection that then waits for another. The server runs both calls at once, so the lease has hardly lapsed before
-	// somebody waits for it.
+	// A lease of slots on a connection that then waits for another. The server runs both calls at once, so the lease
+	// has hardly lapsed before somebody waits for it.
 	leaseAndWait := func(slots int, ttl time.Duration) (waiting *resp.Conn, from int64) {
 		from = kit.NowIn(t, c) - int64(kit.ClockSkew)
 		waiting = s.Raw()
@@ -47,7 +47,8 @@ func TestALapseWakesAtItsInstant(t *testing.T) {
 	}
 }
 
-// More leases lapse at once than a call looks at. The first in line is told how many slots that leaves it, or waits for the next lapse.
+// More leases lapse at once than a call looks at. The first in line is told how many slots that leaves it, or waits for
+// the next lapse.
 func TestManyLeasesLapseAtOnceBeforeALine(t *testing.T) {
 	t.Parallel()
 	s := kit.StartCheckBuild(t)

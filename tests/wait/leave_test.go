@@ -16,8 +16,9 @@ import (
 	"redis-throttle/tests/topology"
 )
 
-// A caller that leaves, however it does, costs the others nothing: it gives its slot back if it has one, nothing is written if it has none, those behind
-// move up, and it is counted once. Callers of CL.LEASE are counted by what they are told.
+// A caller that leaves, however it does, costs the others nothing: it gives its slot back if it has one, nothing is
+// written if it has none, those behind move up, and it is counted once. Callers of CL.LEASE are counted by what they
+// are told.
 func TestACallerThatLeavesCostsTheOthersNothing(t *testing.T) {
 	t.Parallel()
 	kinds := kit.WaitsOfAllKinds()
@@ -132,7 +133,8 @@ func TestAllLeave(t *testing.T) {
 	}
 }
 
-// While writes are paused, a caller that leaves holds up no answer. Nothing is written, and its slot is given back when the pause is over.
+// While writes are paused, a caller that leaves holds up no answer. Nothing is written, and its slot is given back when
+// the pause is over.
 func TestACallerLeavesWhileWritesArePaused(t *testing.T) {
 	server.NeedsServer(t, "CLIENT PAUSE")
 	t.Parallel()
@@ -202,8 +204,8 @@ func TestShutdownDoesNotWaitForThoseWhoWait(t *testing.T) {
 	assert.Equal(t, want, s.MustDo("GET", "key").Text, "the slot stays reserved")
 }
 
-// When all have left a line, however they did, nothing of it stays behind: no timer either, with which a server would not let
-// the module go. A caller that has its answer may unload the module at once.
+// When all have left a line, however they did, nothing of it stays behind: no timer either, with which a server would
+// not let the module go. A caller that has its answer may unload the module at once.
 func TestNothingOfALineStaysWhenAllHaveLeft(t *testing.T) {
 	server.NeedsServer(t, "modules to unload")
 	t.Parallel()

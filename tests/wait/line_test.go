@@ -95,7 +95,8 @@ func TestCallersInLineWhileTheClusterIsDown(t *testing.T) {
 	}
 }
 
-// A crowd is let in some at a time, so that the server can serve others in between: each lot is one transaction to replicas.
+// A crowd is let in some at a time, so that the server can serve others in between: each lot is one transaction to
+// replicas.
 func TestACrowdIsLetInSixtyFourAtATime(t *testing.T) {
 	t.Parallel()
 	const crowd = 150

@@ -27,7 +27,8 @@ func startBounded(t *testing.T, callers int) *server.Server {
 	return s
 }
 
-// Who comes when throttle.max-waiting is reached is answered at once, and nothing is written for it. A caller that leaves makes room for another.
+// Who comes when throttle.max-waiting is reached is answered at once, and nothing is written for it. A caller that
+// leaves makes room for another.
 func TestBeyondMaxWaitingCallersAreAnsweredAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, kind := range kit.WaitsOfAllKinds() {
@@ -148,8 +149,8 @@ func TestMaxWaitingGoesByMaxmemory(t *testing.T) {
 	assert.EqualValues(t, 1<<30/4/caller, bound(s))
 }
 
-// More callers than there is memory for evict no lease, and make no call fail. Without a bound they do. It is not for tests in parallel, which would
-// need as many files.
+// More callers than there is memory for evict no lease, and make no call fail. Without a bound they do. It is not for
+// tests in parallel, which would need as many files.
 func TestCallersInLineLeaveMemoryToTheKeys(t *testing.T) {
 	server.NeedsServer(t, "maxmemory")
 	for name, bounded := range map[string]bool{"max-waiting by memory": true, "no bound": false} {
@@ -164,7 +165,8 @@ func TestCallersInLineLeaveMemoryToTheKeys(t *testing.T) {
 				conns[i] = s.Raw()
 				kit.Do(t, conns[i], "PING")
 			}
-			// Three quarters of maxmemory are enough for the keys and for as many connections that have just sent something.
+			// Three quarters of maxmemory are enough for the keys and for as many connections that have just sent
+			// something.
 			kit.MustDoAll(t, admin, fmt.Sprintf("CONFIG SET maxmemory %d", s.InfoInt("memory", "used_memory")/3*4), "CONFIG SET maxmemory-policy volatile-lru")
 			if !bounded {
 				kit.MustDoAll(t, admin, "CONFIG SET throttle.max-waiting 0")

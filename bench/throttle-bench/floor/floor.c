@@ -58,7 +58,8 @@ static int call(Ctx *ctx, String *name, int limited, int fields) {
   return 0;
 }
 
-// The arrays of EACH for three limits, behind a denial. Their numbers are those of RATE 1000/m RATE 100000/h RATE 1000000/d.
+// The arrays of EACH for three limits, behind a denial. Their numbers are those of RATE 1000/m RATE 100000/h RATE
+// 1000000/d.
 static int each(Ctx *ctx, String **argv, int argc) {
   (void)argc;
   Key *key = OpenKey(ctx, argv[1], READ);

@@ -1,7 +1,7 @@
--- An admission: one unit of two rates (the generic cell rate algorithm) and a slot of a semaphore, or nothing. Times are microseconds, which
--- a double holds exactly.
--- KEYS two theoretical arrival times, and a sorted set; ARGV: capacity, count per period and period in seconds of each rate, slots, ms that
--- a holder may take, and an ID the caller makes up.
+-- An admission: one unit of two rates (the generic cell rate algorithm) and a slot of a semaphore, or nothing. Times
+-- are microseconds, which a double holds exactly.
+-- KEYS two theoretical arrival times, and a sorted set; ARGV: capacity, count per period and period in seconds of each
+-- rate, slots, ms that a holder may take, and an ID the caller makes up.
 -- Returns {0} for let through, or {1} for limited. A holder that comes again keeps its slot, and is charged nothing.
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]

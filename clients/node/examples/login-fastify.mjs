@@ -1,4 +1,5 @@
-// A login page with Fastify, where the body is there from preHandler on. docs/choosing.md ("Login protection") says why it has these limits.
+// A login page with Fastify, where the body is there from preHandler on. docs/choosing.md ("Login protection") says why
+// it has these limits.
 import fastify from 'fastify'
 import { Redis } from 'ioredis'
 import { clientAddress, headerFields, Limiter, problemDocument, rate } from '@redis-throttle/client'

@@ -51,13 +51,13 @@ export class Admission extends Holding {
   }
 
   /**
-   * Ends the admission: frees its slots, and charges or returns the difference between what was taken of the limits of a key and what was
-   * used of them. A key that is left out stays charged as it is.
+   * Ends the admission: frees its slots, and charges or returns the difference between what was taken of the limits of
+   * a key and what was used of them. A key that is left out stays charged as it is.
    *
    *     await admission.settle({ '{7}:tokens': 734 })
    *
-   * Returns whether the server knew the admission, which it does not after its slots have lapsed; undefined if the server is away: it is
-   * then settled in the background as soon as the server is back.
+   * Returns whether the server knew the admission, which it does not after its slots have lapsed; undefined if the
+   * server is away: it is then settled in the background as soon as the server is back.
    */
   async settle(used: Keys<number> = {}): Promise<boolean | undefined> {
     const units = new Map(entriesOf(used))

@@ -5,8 +5,9 @@ import { positions } from './positions.js'
 import { type Fields, makeResult, Outcome, type Result } from './result.js'
 
 /**
- * What a call does. The methods of a `Limiter` make calls: its `limitAll`, `limitAny` and `admit` are a `limit` of several keys. `denied` tells
- * the server of `cost` calls on a key that were denied without it, so that its CL.TOP counts them: `cached` and `batched` do so by themselves.
+ * What a call does. The methods of a `Limiter` make calls: its `limitAll`, `limitAny` and `admit` are a `limit` of
+ * several keys. `denied` tells the server of `cost` calls on a key that were denied without it, so that its CL.TOP
+ * counts them: `cached` and `batched` do so by themselves.
  */
 export type Verb = 'limit' | 'peek' | 'refund' | 'wait' | 'ban' | 'lease' | 'renew' | 'release' | 'settle' | 'reset' | 'denied'
 
@@ -25,14 +26,18 @@ export interface Key {
 }
 
 /**
- * What a call is charged beside the rule, all or nothing: `up_to` as much of its cost as there is, at least one unit; `strict` also when it
- * is denied, so that a caller that keeps retrying stays blocked; `force` even if the units are not there, into debt.
+ * What a call is charged beside the rule, all or nothing: `up_to` as much of its cost as there is, at least one unit;
+ * `strict` also when it is denied, so that a caller that keeps retrying stays blocked; `force` even if the units are
+ * not there, into debt.
  */
 export type Charge = 'up_to' | 'strict' | 'force'
 
 /** How a caller leaves before it has its answer. */
 export interface Leave {
-  /** Ends the call. One that was sent before may be decided all the same; a caller that waits leaves the line, and units that it is granted meanwhile are returned. */
+  /**
+   * Ends the call. One that was sent before may be decided all the same; a caller that waits leaves the line, and units
+   * that it is granted meanwhile are returned.
+   */
   readonly signal?: AbortSignal
 }
 
@@ -46,13 +51,22 @@ export interface CallOptions {
   readonly any?: boolean
   /** Ban the key of a denied call for so long, such as `15m`. Without it nothing is banned. */
   readonly ban?: Duration
-  /** Of which denial the ban begins: the first, if it is left out; with `10/1h`, the tenth call that is denied within an hour of the first one. The key counts them. */
+  /**
+   * Of which denial the ban begins: the first, if it is left out; with `10/1h`, the tenth call that is denied within an
+   * hour of the first one. The key counts them.
+   */
   readonly banAfter?: string
-  /** Reserve units that come within this time. The caller holds its request for `Result.waitMs`. Of `wait` and `lease`, the timeout. If it is left out, nothing is reserved, and `wait` waits as long as it takes. */
+  /**
+   * Reserve units that come within this time. The caller holds its request for `Result.waitMs`. Of `wait` and `lease`,
+   * the timeout. If it is left out, nothing is reserved, and `wait` waits as long as it takes.
+   */
   readonly maxWait?: Duration | typeof forever
   /** Callers that wait take turns by group. Those of which it is left out are one group. */
   readonly group?: string
-  /** How many turns the group has for each one of a group of weight 1, from now on: 1 to 1000, and 1 if it is left out. It goes with a group. */
+  /**
+   * How many turns the group has for each one of a group of weight 1, from now on: 1 to 1000, and 1 if it is left out.
+   * It goes with a group.
+   */
   readonly weight?: number
   /** Callers with a higher priority come first: from -100 to 100, and 0 if it is left out. */
   readonly priority?: number

@@ -3,9 +3,9 @@ import type { Call, Leave } from './call.js'
 import type { Result } from './result.js'
 
 /**
- * Decides calls. A `Limiter` on a client is one; others stand before it and take it as their next. A denied call is no error:
- * `Result.limited` says so. `decide` rejects with an `OutageError`, an `OverloadError` or a `MistakeError` when there is no decision, and
- * with the reason of a signal that was aborted. It changes nothing of the call.
+ * Decides calls. A `Limiter` on a client is one; others stand before it and take it as their next. A denied call is no
+ * error: `Result.limited` says so. `decide` rejects with an `OutageError`, an `OverloadError` or a `MistakeError` when
+ * there is no decision, and with the reason of a signal that was aborted. It changes nothing of the call.
  */
 export interface Decider {
   /** Decides a call. A `signal` ends it. */

@@ -3,12 +3,15 @@
 type Unit = 'ms' | 's' | 'm' | 'h' | 'd'
 
 /**
- * A length of time: a number with a unit, such as `500ms`, `1.5s`, `30m`, `1h` or `1d`. `0` needs none. A text from a configuration file is
- * one after `duration(text)`.
+ * A length of time: a number with a unit, such as `500ms`, `1.5s`, `30m`, `1h` or `1d`. `0` needs none. A text from a
+ * configuration file is one after `duration(text)`.
  */
 export type Duration = `${number}${Unit}` | Unit | '0'
 
-/** The period of a limit: a `Duration`, or of a `fixed` limit so many weeks, months or years, such as `1w`, `1mo` or `1y`. */
+/**
+ * The period of a limit: a `Duration`, or of a `fixed` limit so many weeks, months or years, such as `1w`, `1mo` or
+ * `1y`.
+ */
 export type Period = Exclude<Duration, '0'> | `${number}${'w' | 'mo' | 'y'}` | 'w' | 'mo' | 'y'
 
 /** A timeout that is never over. */
@@ -48,7 +51,10 @@ export function nanoseconds(value: unknown, what: string, units = 'ms, s, m, h o
   return scaled / scale
 }
 
-/** Returns a period in weeks, months or years as the commands take it, and its mean length; undefined if value is not one. */
+/**
+ * Returns a period in weeks, months or years as the commands take it, and its mean length; undefined if value is not
+ * one.
+ */
 export function calendarPeriod(value: unknown): { word: string; seconds: number } | undefined {
   const [, whole = '1', decimals, unit = ''] = (typeof value === 'string' && form.exec(value)) || []
   const size = Object.hasOwn(calendar, unit) ? calendar[unit] : undefined
@@ -67,8 +73,8 @@ export function word(length: bigint): string {
 }
 
 /**
- * Returns a length of time in whole milliseconds, as servers are told of waits, bans and leases, in nanoseconds. It never turns into 0, which
- * means something else.
+ * Returns a length of time in whole milliseconds, as servers are told of waits, bans and leases, in nanoseconds. It
+ * never turns into 0, which means something else.
  */
 export function wholeMilliseconds(value: unknown, what: string): bigint {
   const length = nanoseconds(value, what)

@@ -1,4 +1,5 @@
-// What ends leases goes on in the background when it meets an outage: what they hold would be held for their ttl otherwise.
+// What ends leases goes on in the background when it meets an outage: what they hold would be held for their ttl
+// otherwise.
 import type { Call } from './call.js'
 import { OutageError, OverloadError } from './errors.js'
 import type { Result } from './result.js'

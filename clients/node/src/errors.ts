@@ -4,7 +4,8 @@ import { types } from 'node:util'
 /** The codes of errors, which stay the same from version to version. */
 export type ErrorCode = 'OUTAGE' | 'OVERLOAD' | 'MISTAKE' | 'LIMITED' | 'LEASE_LOST'
 
-// Errors are told by this mark. Of the classes there may be two copies in a process, as of any package, and a minifier changes their names.
+// Errors are told by this mark. Of the classes there may be two copies in a process, as of any package, and a minifier
+// changes their names.
 const mark = Symbol.for('redis-throttle.error')
 
 /**
@@ -48,8 +49,9 @@ export class OutageError extends ThrottleError {
 }
 
 /**
- * This process asks for more than its client carries: its queue is full, its pool has no connection left, 10,000 calls wait for their
- * replies, or a reply is late while the server answers other calls. The server may well be up. A service that lets requests through at this error has no limit as soon as there are enough of them.
+ * This process asks for more than its client carries: its queue is full, its pool has no connection left, 10,000 calls
+ * wait for their replies, or a reply is late while the server answers other calls. The server may well be up. A service
+ * that lets requests through at this error has no limit as soon as there are enough of them.
  *
  *     if (error instanceof OverloadError) return 503
  */
@@ -61,8 +63,8 @@ export class OverloadError extends ThrottleError {
 }
 
 /**
- * The call or the set-up is wrong: a limit, a key of another type, a missing module or permission, a closed client. It does not go away by
- * itself.
+ * The call or the set-up is wrong: a limit, a key of another type, a missing module or permission, a closed client. It
+ * does not go away by itself.
  *
  *     if (error instanceof MistakeError) throw error
  */
@@ -100,7 +102,8 @@ const outageTexts =
   /^(All sentinels are unreachable|All the root nodes are unavailable|Cannot find node|Cluster isn't ready|Command aborted due to connection close|Command timed out|Command timeout during maintenance|Connection is closed|Connection timeout|Disconnects client|Failed to refresh slots cache|None of startup nodes is available|Reached the max retries per request limit|Socket closed unexpectedly|Socket timeout|Stream isn't writeable|The client is offline|Too many Cluster redirections|timeout$)|ETIMEDOUT/
 const overloadTexts = /^(The queue is full|Timeout waiting for a client)/
 
-// A reply begins with a word in capitals, such as READONLY or ERR. No text of the libraries does; errors of Node.js have a code.
+// A reply begins with a word in capitals, such as READONLY or ERR. No text of the libraries does; errors of Node.js
+// have a code.
 const replies = /^[A-Z][A-Z0-9_]+( |$)/
 
 /** Tells whether something is an error, also one of another realm: in jest, those of Node.js are. */
@@ -114,7 +117,8 @@ export function isReply(error: unknown): boolean {
 }
 
 /**
- * Tells whether error, of a client library or of this package, says that this process asks for more than its client carries.
+ * Tells whether error, of a client library or of this package, says that this process asks for more than its client
+ * carries.
  *
  *     if (isOverload(error)) return 503
  */
@@ -125,7 +129,8 @@ export function isOverload(error: unknown): boolean {
 }
 
 /**
- * Tells whether error, of a client library or of this package, says that the server is out of reach or does not decide now.
+ * Tells whether error, of a client library or of this package, says that the server is out of reach or does not decide
+ * now.
  *
  *     if (isOutage(error)) return 'let it through'
  */
@@ -135,19 +140,26 @@ export function isOutage(error: unknown): boolean {
   if (!(isError(error)) || isOverload(error)) return false
   // Redis 7.0 puts ERR before what a script has met.
   if (isReply(error)) return later.has(error.message.replace(/^ERR /, '').split(' ', 1)[0] ?? '') || error.message.startsWith('ERR max number of clients')
-  // node-redis: what a reconnectStrategy returned, whatever it is; and a time limit of a command, whose error has no text.
+  // node-redis: what a reconnectStrategy returned, whatever it is; and a time limit of a command, whose error has no
+  // text.
   if ('socketError' in error || (error.message === '' && error.constructor !== Error)) return true
   const { code: reason, syscall } = error as NodeJS.ErrnoException
   if (reason === 'ENOENT' && syscall === 'connect') return true // the Unix socket of a server that has ended
   return noConnection.test(String(reason)) || outageTexts.test(error.message)
 }
 
-/** Keeps the command that an error of ioredis holds, with its key or with a password, out of logs, which print the cause of an error, too. */
+/**
+ * Keeps the command that an error of ioredis holds, with its key or with a password, out of logs, which print the cause
+ * of an error, too.
+ */
 function hideCommand(error: unknown): void {
   if (isError(error) && Object.hasOwn(error, 'command')) Object.defineProperty(error, 'command', { enumerable: false })
 }
 
-/** Returns the text of an error without arguments: a server repeats those of a command that it does not know, and keys do not belong into logs. */
+/**
+ * Returns the text of an error without arguments: a server repeats those of a command that it does not know, and keys
+ * do not belong into logs.
+ */
 export function textOf(error: unknown): string {
   const text = isError(error) ? error.message || error.name : String(error)
   return text.split(', with args', 1)[0] ?? ''

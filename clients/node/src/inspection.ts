@@ -4,7 +4,10 @@ import type { Leave } from './call.js'
 /** What a key holds: nothing, a lone rate as redis-cell stores it, any other limits, a ban alone, or leases. */
 export type Holds = 'none' | 'rate' | 'limits' | 'ban' | 'leases'
 
-/** The kind of a limit that a key holds. `FIRST` is a `FIXED` with `FIRST`, and `AFTER` counts the denied calls for a ban after several. */
+/**
+ * The kind of a limit that a key holds. `FIRST` is a `FIXED` with `FIRST`, and `AFTER` counts the denied calls for a
+ * ban after several.
+ */
 export type HeldKind = 'RATE' | 'WINDOW' | 'FIXED' | 'FIRST' | 'AFTER'
 
 /** What a key holds of one limit. Counts and bursts come with calls, and are not stored. */
@@ -17,7 +20,10 @@ export interface HeldLimit {
   readonly used: number | null
   /** Of a `WINDOW`: how many entries of its state count. */
   readonly entries: number
-  /** When the first used units come back. Null if none is used, or the key does not tell: of a `RATE`, and of a `FIXED` by the calendar. */
+  /**
+   * When the first used units come back. Null if none is used, or the key does not tell: of a `RATE`, and of a `FIXED`
+   * by the calendar.
+   */
   readonly nextAt: Date | null
   /** When all units are back. Null if none is used, or the key does not tell: of a `FIXED` by the calendar. */
   readonly resetAt: Date | null

@@ -10,8 +10,8 @@ import type { Result } from './result.js'
 /** Options of `lease`. */
 export type LeaseOptions = OptionsOf<'lease'>
 
-// How long a lease lasts at first. It is extended when the holder has the reply: until then nobody knows whether there is a
-// holder, and a call that the server runs after its caller has left must not shut the slot for long.
+// How long a lease lasts at first. It is extended when the holder has the reply: until then nobody knows whether there
+// is a holder, and a call that the server runs after its caller has left must not shut the slot for long.
 const first = 3000
 
 /** What a take that failed may have left on the server is ended later than a lease lasts. */
@@ -206,14 +206,18 @@ export class Lease extends Holding {
     try {
       result = await decider.decide(call, signal ? { signal } : {})
     } catch (error) {
-      // The server may have granted it all the same, or do so yet. One that stood still runs what it finds in its sockets in any order.
+      // The server may have granted it all the same, or do so yet. One that stood still runs what it finds in its
+      // sockets in any order.
       if (mayBeHeld(error, options)) abandon(released(key, ttl, id), milliseconds(lasts, 'ttl') + lateMs)
       throw error
     }
     return new Lease(decider, key, id, ttl, result.orThrow(), sent)
   }
 
-  /** Gives the slot back. If the server is away, that goes on in the background until it is back, and the slot is free after `ttl` in any case. */
+  /**
+   * Gives the slot back. If the server is away, that goes on in the background until it is back, and the slot is free
+   * after `ttl` in any case.
+   */
   override async release(): Promise<void> {
     if (!this.end()) return
     try {

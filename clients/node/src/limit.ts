@@ -11,7 +11,10 @@ export interface LimitOptions {
   readonly spare?: number
   /** The limit is charged and counted, but never decides. It decides, if it is left out. */
   readonly shadow?: boolean
-  /** What the limit is called in the RateLimit header fields: as its policy or `default`, and of several `limit-1`, `limit-2` and so on, if it is left out. */
+  /**
+   * What the limit is called in the RateLimit header fields: as its policy or `default`, and of several `limit-1`,
+   * `limit-2` and so on, if it is left out.
+   */
   readonly name?: string
   /** The unit in RateLimit-Policy, such as `content-bytes`: requests, if it is left out. */
   readonly unit?: string
@@ -52,7 +55,8 @@ const known = new Set(['kind', 'count', 'period', 'burst', 'first', 'offset', 'z
 
 const kinds = new Set<string>(['RATE', 'WINDOW', 'FIXED'])
 
-// Limits are told by these marks. Of the classes there may be two copies in a process, such as one that was required and one that was imported.
+// Limits are told by these marks. Of the classes there may be two copies in a process, such as one that was required
+// and one that was imported.
 const limitMark = Symbol.for('redis-throttle.limit')
 const slotsMark = Symbol.for('redis-throttle.slots')
 
@@ -146,7 +150,10 @@ export class Limit {
     return new Limit({ kind, count, period, ...(burst !== undefined && { burst }), ...(first && { first }), ...(offset !== undefined && { offset }), ...(zone && { zone }) }).toString()
   }
 
-  /** How many units come back in how many seconds. The time is that in which a full limit gets all its units back, in whole seconds. */
+  /**
+   * How many units come back in how many seconds. The time is that in which a full limit gets all its units back, in
+   * whole seconds.
+   */
   get quota(): { units: number; seconds: number } {
     const second = 1_000_000_000n
     const count = BigInt(this.fields.count)
@@ -177,8 +184,8 @@ function atMost(integer: bigint): number {
 }
 
 /**
- * Lets `count` units through per period at a steady rate, in bursts of up to `burst` (GCRA, a bucket that refills evenly). Without `burst` it
- * is the count.
+ * Lets `count` units through per period at a steady rate, in bursts of up to `burst` (GCRA, a bucket that refills
+ * evenly). Without `burst` it is the count.
  *
  *     const perUser = rate(5, '1s', { burst: 10 })
  */
@@ -196,7 +203,8 @@ export function window(count: number, period: Period, options: LimitOptions = {}
 }
 
 /**
- * Lets `count` units through in each calendar window: `1d` is midnight to midnight UTC, unless there is a `zone`; also in `w`, `mo` and `y`.
+ * Lets `count` units through in each calendar window: `1d` is midnight to midnight UTC, unless there is a `zone`; also
+ * in `w`, `mo` and `y`.
  *
  *     const quota = fixed(100_000, '1mo', { zone: 'Europe/Berlin' })
  */
@@ -227,7 +235,8 @@ export class Slots {
 }
 
 /**
- * Takes one of `n` leases in `admit`; of 0 nobody gets one. It lasts for `ttl` if it is not renewed. In `settle` it needs no numbers.
+ * Takes one of `n` leases in `admit`; of 0 nobody gets one. It lasts for `ttl` if it is not renewed. In `settle` it
+ * needs no numbers.
  *
  *     const running = slots(4, '5m')
  */
@@ -246,9 +255,10 @@ function checkPolicy(name: unknown): void {
 }
 
 /**
- * Gives limits the name of a policy, of which they are the default: with `policies`, a hash in Redis may say otherwise, for everybody or for
- * some keys. Without it they are limits as any. A name has 1 to 64 of A-Z a-z 0-9 . _ -, or it is a `RangeError`. All limits of a key belong
- * to one policy or to none. Those without a name of their own are called as their policy; of several `api-1`, `api-2`.
+ * Gives limits the name of a policy, of which they are the default: with `policies`, a hash in Redis may say otherwise,
+ * for everybody or for some keys. Without it they are limits as any. A name has 1 to 64 of A-Z a-z 0-9 . _ -, or it is
+ * a `RangeError`. All limits of a key belong to one policy or to none. Those without a name of their own are called as
+ * their policy; of several `api-1`, `api-2`.
  *
  *     await limiter.limit('user:42', policy('api', rate(100, '1m')))
  */

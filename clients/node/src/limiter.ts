@@ -19,22 +19,32 @@ import type { Allowed, Result } from './result.js'
 export interface LimiterOptions {
   /** How long a call may take that is answered at once: `200ms`, if it is left out. */
   readonly timeout?: Duration
-  /** How long a call that waits goes on without a sign of life of the server, which is asked meanwhile: `3s`, if it is left out. */
+  /**
+   * How long a call that waits goes on without a sign of life of the server, which is asked meanwhile: `3s`, if it is
+   * left out.
+   */
   readonly patience?: Duration
-  /** When a server is left alone that does not answer, so that calls fail at once: after five failures in a row, if it is left out; false never does. `guard` decides such calls otherwise. */
+  /**
+   * When a server is left alone that does not answer, so that calls fail at once: after five failures in a row, if it
+   * is left out; false never does. `guard` decides such calls otherwise.
+   */
   readonly breaker?: BreakerOptions | false
   /**
-   * Which commands are sent. `auto`, the default, sends those of the module where the server has it, and else calls the functions of the
-   * library that this package carries, which it loads if need be. Where functions are refused it sends a script. `module` and `functions` fix
-   * the choice.
+   * Which commands are sent. `auto`, the default, sends those of the module where the server has it, and else calls the
+   * functions of the library that this package carries, which it loads if need be. Where functions are refused it sends
+   * a script. `module` and `functions` fix the choice.
    */
   readonly commands?: Commands
   /**
-   * The longest pause between two questions of a call that waits (`wait`, and `lease` with a timeout) where the server has no module, such as
-   * `100ms`. Such callers do not stand in line: who asks at the right moment comes first. Without it they are mistakes.
+   * The longest pause between two questions of a call that waits (`wait`, and `lease` with a timeout) where the server
+   * has no module, such as `100ms`. Such callers do not stand in line: who asks at the right moment comes first.
+   * Without it they are mistakes.
    */
   readonly poll?: Duration
-  /** Gets one line when the way changes in which calls are sent, and those of the breaker: the console, if it is left out. */
+  /**
+   * Gets one line when the way changes in which calls are sent, and those of the breaker: the console, if it is left
+   * out.
+   */
   readonly logger?: Logger
 }
 
@@ -46,8 +56,9 @@ const unknownTtl = 600_000
 const takenOver = new WeakSet()
 
 /**
- * The methods that make calls, over a client of node-redis or ioredis (for one server, a pool, a cluster or Sentinel) or over another decider. Every method
- * throws an `OutageError`, `OverloadError` or `MistakeError` when there is no decision. The client stays yours.
+ * The methods that make calls, over a client of node-redis or ioredis (for one server, a pool, a cluster or Sentinel)
+ * or over another decider. Every method throws an `OutageError`, `OverloadError` or `MistakeError` when there is no
+ * decision. The client stays yours.
  *
  *     const limiter = new Limiter(client)
  *     const result = await limiter.limit('user:42', rate(5, '1s', { burst: 10 }))
@@ -93,14 +104,18 @@ export class Limiter implements Decider, Inspector {
     return this.#decide('limitAll', options, (rest) => many('limit', keys, rest))
   }
 
-  /** Takes `cost` units of the limits of the first key that has room, in the order of the entries (CL.MLIMIT with ANY). If none has, the result is about the key that has room soonest. */
+  /**
+   * Takes `cost` units of the limits of the first key that has room, in the order of the entries (CL.MLIMIT with ANY).
+   * If none has, the result is about the key that has room soonest.
+   */
   limitAny(keys: Entries<Limits>, options: OptionsOf<'limitAny'> = {}): Promise<Result> {
     return this.#decide('limitAny', options, (rest) => many('limit', keys, { ...rest, any: true }))
   }
 
   /**
-   * Takes units of limits, and slots, of several keys, all of them or nothing (CL.MLIMIT). Throws a `LimitedError` when they are not
-   * there. The slots renew themselves until the admission is settled; at the end of an `await using` block it settles itself.
+   * Takes units of limits, and slots, of several keys, all of them or nothing (CL.MLIMIT). Throws a `LimitedError` when
+   * they are not there. The slots renew themselves until the admission is settled; at the end of an `await using` block
+   * it settles itself.
    *
    *     await using admission = await limiter.admit({ '{7}:tokens': rate(100_000, '1m', { take: 1200 }), '{7}:running': slots(4, '5m') })
    *     await admission.settle({ '{7}:tokens': 734 })
@@ -109,7 +124,10 @@ export class Limiter implements Decider, Inspector {
     return Admission.take(this, keys, options, this.#abandon)
   }
 
-  /** Admits, runs work and settles what the work did not. Throws a `LeaseLostError` if the slots were lost before the work was done; `admission.signal` tells the work. */
+  /**
+   * Admits, runs work and settles what the work did not. Throws a `LeaseLostError` if the slots were lost before the
+   * work was done; `admission.signal` tells the work.
+   */
   async withAdmission<T>(keys: Keys<Limits | Slots>, options: AdmitOptions, work: (admission: Admission) => T | Promise<T>): Promise<T> {
     const admission = await this.admit(keys, options)
     let over = false
@@ -128,24 +146,34 @@ export class Limiter implements Decider, Inspector {
     return this.#decide('peek', options, (rest) => one('peek', key, limits, rest))
   }
 
-  /** Returns `cost` units, never above full (CL.REFUND). Resolves with how many units came back: of several limits, to the one that got most. */
+  /**
+   * Returns `cost` units, never above full (CL.REFUND). Resolves with how many units came back: of several limits, to
+   * the one that got most.
+   */
   async refund(key: string, limits: Limits, options: OptionsOf<'refund'> = {}): Promise<number> {
     return 0 - (await this.#decide('refund', options, (rest) => one('refund', key, limits, rest))).granted
   }
 
-  /** Waits until the units are there, and takes them, in order of arrival (CL.WAIT). Throws a `LimitedError` if that takes longer than `timeout`. `group`, `weight` and `priority` go with windows only. */
+  /**
+   * Waits until the units are there, and takes them, in order of arrival (CL.WAIT). Throws a `LimitedError` if that
+   * takes longer than `timeout`. `group`, `weight` and `priority` go with windows only.
+   */
   async wait(key: string, limits: Limits, options: OptionsOf<'wait'> = {}): Promise<Allowed> {
     const result = await this.#decide('wait', options, ({ timeout = forever, ...rest }: CallOptions & { timeout?: Duration | typeof forever }) => one('wait', key, limits, { ...rest, maxWait: timeout }))
     return result.orThrow()
   }
 
-  /** Bans a key: every call on it is limited for so long; `0` lifts the ban (CL.BAN). Resolves with for how many ms it is banned now. */
+  /**
+   * Bans a key: every call on it is limited for so long; `0` lifts the ban (CL.BAN). Resolves with for how many ms it
+   * is banned now.
+   */
   async ban(key: string, duration: Duration, options: OptionsOf<'ban'> = {}): Promise<number> {
     return (await this.#decide('ban', options, () => ({ verb: 'ban', keys: [{ name: key }], ban: duration }))).lastsMs
   }
 
   /**
-   * Takes one of so many slots (CL.LEASE), and renews it until it is released. Throws a `LimitedError` when none is free.
+   * Takes one of so many slots (CL.LEASE), and renews it until it is released. Throws a `LimitedError` when none is
+   * free.
    *
    *     await using lease = await limiter.lease('reports', { slots: 3, ttl: '1m', timeout: '10s' })
    */
@@ -153,7 +181,10 @@ export class Limiter implements Decider, Inspector {
     return Lease.take(this, key, options, this.#abandon)
   }
 
-  /** Takes a slot, runs work and releases the slot. Throws a `LeaseLostError` if the lease was lost before the work was done; `lease.signal` tells the work. */
+  /**
+   * Takes a slot, runs work and releases the slot. Throws a `LeaseLostError` if the lease was lost before the work was
+   * done; `lease.signal` tells the work.
+   */
   async withLease<T>(key: string, options: LeaseOptions, work: (lease: Lease) => T | Promise<T>): Promise<T> {
     const lease = await this.lease(key, options)
     try {
@@ -170,28 +201,36 @@ export class Limiter implements Decider, Inspector {
     return !(await this.#decide('renew', options, (rest) => ({ verb: 'renew', keys: [{ name: key, ttl: options.ttl }], ...(rest.id !== undefined && { id: rest.id }) }))).limited
   }
 
-  /** Ends a lease (CL.RELEASE). Resolves with whether there was one. In an outage it throws, and is repeated in the background for ten minutes. */
+  /**
+   * Ends a lease (CL.RELEASE). Resolves with whether there was one. In an outage it throws, and is repeated in the
+   * background for ten minutes.
+   */
   async release(key: string, options: OptionsOf<'release'>): Promise<boolean> {
     return (await this.#decide('release', options, (rest) => ({ ...rest, verb: 'release', keys: [{ name: key }] }))).granted !== 0
   }
 
   /**
-   * Ends an admission of which only the id is known: frees its slots, and charges or returns the difference between `used` and `take`
-   * (CL.SETTLE). Resolves with whether there was one; each admission is settled once, however often you call this. In an outage it
-   * throws, and is repeated in the background until the server replies: for the ttl of the slots if you give it, else for ten minutes.
+   * Ends an admission of which only the id is known: frees its slots, and charges or returns the difference between
+   * `used` and `take` (CL.SETTLE). Resolves with whether there was one; each admission is settled once, however often
+   * you call this. In an outage it throws, and is repeated in the background until the server replies: for the ttl of
+   * the slots if you give it, else for ten minutes.
    */
   async settle(keys: Keys<Limits | Slots>, options: OptionsOf<'settle'>): Promise<boolean> {
     return !(await this.#decide('settle', options, (rest) => many('settle', keys, rest))).limited
   }
 
-  /** Deletes a key (DEL): its limits are full again, its bans and leases have ended. Resolves with whether there was one. */
+  /**
+   * Deletes a key (DEL): its limits are full again, its bans and leases have ended. Resolves with whether there was
+   * one.
+   */
   async reset(key: string, options: OptionsOf<'reset'> = {}): Promise<boolean> {
     return (await this.#decide('reset', options, () => ({ verb: 'reset', keys: [{ name: key }] }))).granted !== 0
   }
 
   /**
-   * Tells what a key holds and until when, to somebody who does not know its limits: the first question when a customer calls (CL.INSPECT). It
-   * charges nothing and writes nothing. A limiter over another decider than a client or a limiter throws a `MistakeError`.
+   * Tells what a key holds and until when, to somebody who does not know its limits: the first question when a customer
+   * calls (CL.INSPECT). It charges nothing and writes nothing. A limiter over another decider than a client or a
+   * limiter throws a `MistakeError`.
    *
    *     const { kind, banned, bannedUntil, limits } = await limiter.inspect('user:42')
    */

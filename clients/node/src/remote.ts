@@ -64,12 +64,18 @@ export class Remote implements Decider, Inspector {
     return this.#transport.node?.(key) ?? ''
   }
 
-  /** Tells whether the server that has a key went on answering while a call had no reply that began at an instant of `performance.now()`. */
+  /**
+   * Tells whether the server that has a key went on answering while a call had no reply that began at an instant of
+   * `performance.now()`.
+   */
   alive(key: string, beganMs: number): boolean {
     return this.#transport.alive(key, beganMs)
   }
 
-  /** Waits without the module, which alone can keep a caller waiting: asks until there is room. The caller that asks at the right moment gets it. */
+  /**
+   * Waits without the module, which alone can keep a caller waiting: asks until there is room. The caller that asks at
+   * the right moment gets it.
+   */
   async #polled(call: Call, signal: AbortSignal | undefined): Promise<Result> {
     const { poll } = this.options
     const { maxWait, group, weight, priority, ...rest } = call
@@ -94,7 +100,8 @@ export class Remote implements Decider, Inspector {
         return makeResult({ ...result, waitMs: waited + result.waitMs })
       }
       const after = result.retryAfterMs
-      // What is reserved, or a ban, ends when it was said to: the module, too, tells a caller at once that it is too late for it.
+      // What is reserved, or a ban, ends when it was said to: the module, too, tells a caller at once that it is too
+      // late for it.
       if (after === null || left === 0 || ((rates || result.banned) && asked + after > ends)) return makeResult({ ...result, waitMs: waited })
       const pause = after <= poll ? after * (1 + Math.random() / 10) : poll * (1 + Math.random()) / 2
       // The last question is asked when the time is over.

@@ -4,8 +4,8 @@ import { ThrottleError } from './errors.js'
 import type { Limit } from './limit.js'
 
 /**
- * Where a call was decided: by the server; by a remembered denial or a batch; without the server, by the policy of a guard or in this process;
- * or nowhere, since `policies` has NONE for its keys.
+ * Where a call was decided: by the server; by a remembered denial or a batch; without the server, by the policy of a
+ * guard or in this process; or nowhere, since `policies` has NONE for its keys.
  */
 export type By = 'server' | 'cache' | 'batch' | 'policy' | 'local' | 'none'
 
@@ -51,11 +51,17 @@ export interface State {
   readonly shadowKey: string
   /** The index of that key in the call. */
   readonly shadowKeyIndex: number
-  /** With the option `each`, every limit by itself: `limited`, `limit`, `remaining`, `retryAfterMs`, `resetAfterMs`, `key`, `keyIndex`, `rule`. */
+  /**
+   * With the option `each`, every limit by itself: `limited`, `limit`, `remaining`, `retryAfterMs`, `resetAfterMs`,
+   * `key`, `keyIndex`, `rule`.
+   */
   readonly each: readonly Result[]
   /** Where it was decided. */
   readonly by: By
-  /** For each key of the call, what `policies` had in place of its limits, or undefined. Without it, they were those of the call. */
+  /**
+   * For each key of the call, what `policies` had in place of its limits, or undefined. Without it, they were those of
+   * the call.
+   */
   readonly policies?: readonly (Applied | undefined)[]
 }
 
@@ -84,8 +90,8 @@ export interface Denied extends State {
 }
 
 /**
- * The outcome of a call, and the state after it of the limit that decided. Times are the server's, rounded up to 1 ms. Look at `limited` or
- * `allowed`, or call `orThrow`: a result is truthy, whatever it says.
+ * The outcome of a call, and the state after it of the limit that decided. Times are the server's, rounded up to 1 ms.
+ * Look at `limited` or `allowed`, or call `orThrow`: a result is truthy, whatever it says.
  */
 export type Result = Allowed | Denied
 
@@ -133,7 +139,10 @@ export function makeResult(fields: Partial<Fields> = {}): Result {
   return Object.assign(new Outcome(), fields) as unknown as Result
 }
 
-/** Returns a result with the policies that it was decided by. Of keys that were left out, the others, `asked`, are counted as in the call. */
+/**
+ * Returns a result with the policies that it was decided by. Of keys that were left out, the others, `asked`, are
+ * counted as in the call.
+ */
 export function decidedBy(result: Result, policies: readonly (Applied | undefined)[], asked?: readonly number[]): Result {
   const outcome = Object.assign(new Outcome(), result)
   outcome.policies = policies
@@ -146,7 +155,10 @@ export function decidedBy(result: Result, policies: readonly (Applied | undefine
   return outcome
 }
 
-/** Returns the limits of a key of a call that decided, by its index: those of the call, or of a policy that came in their place. */
+/**
+ * Returns the limits of a key of a call that decided, by its index: those of the call, or of a policy that came in
+ * their place.
+ */
 export function inForce(keys: readonly { readonly limits?: readonly Limit[] }[], result: Result | undefined, index: number): readonly Limit[] {
   return result?.policies?.[index]?.limits ?? keys[index]?.limits ?? []
 }
@@ -175,7 +187,8 @@ export class LimitedError extends ThrottleError {
 const longest = 2 ** 31 - 1 // of a timer of Node.js, which takes a longer one for 1 ms
 
 /**
- * Waits until the same call can succeed if nobody else asks. Rejects with a `LimitedError` if it never can, and when the signal is aborted.
+ * Waits until the same call can succeed if nobody else asks. Rejects with a `LimitedError` if it never can, and when
+ * the signal is aborted.
  *
  *     const result = await limiter.limit('user:42', perUser)
  *     if (result.limited) await untilRetry(result, { signal })

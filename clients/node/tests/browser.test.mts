@@ -1,4 +1,5 @@
-// Browsers: preflights are not limited, and scripts of another origin read the fields of a response. Tried in Chromium, where it is installed.
+// Browsers: preflights are not limited, and scripts of another origin read the fields of a response. Tried in Chromium,
+// where it is installed.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
@@ -40,7 +41,10 @@ interface Options {
   preflights?: boolean
 }
 
-/** Each door behind a layer for CORS, which comes first: so its fields are on a 429, too. The layer leaves preflights to what is behind it. */
+/**
+ * Each door behind a layer for CORS, which comes first: so its fields are on a 429, too. The layer leaves preflights to
+ * what is behind it.
+ */
 const doors: Record<string, (limiter: FakeLimiter, options?: Options) => Promise<Site>> = {
   Express: async (limiter, options) => {
     const app = express()

@@ -1,5 +1,6 @@
-// The engine beside the limiter, compared by chance: histories of calls that spec/chance draws, each with the replies of the limiter. N= and SEED=
-// in the environment say how many, and which. What differs is shown as the shortest history that still does.
+// The engine beside the limiter, compared by chance: histories of calls that spec/chance draws, each with the replies
+// of the limiter. N= and SEED= in the environment say how many, and which. What differs is shown as the shortest
+// history that still does.
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

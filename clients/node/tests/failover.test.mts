@@ -1,4 +1,5 @@
-// A master dies and its replica is promoted, by a Sentinel and in a cluster. Every call ends with a result or an OutageError, and calls go on.
+// A master dies and its replica is promoted, by a Sentinel and in a cluster. Every call ends with a result or an
+// OutageError, and calls go on.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -51,7 +52,10 @@ class Tally {
   }
 }
 
-/** Kills or stops the master of a key while callers wait and hold a lease, and sends calls until its replica has taken over. */
+/**
+ * Kills or stops the master of a key while callers wait and hold a lease, and sends calls until its replica has taken
+ * over.
+ */
 async function survives(limiter: Limiter, key: string, master: Server, replica: Server, end: 'kill' | 'pause' = 'kill'): Promise<void> {
   const tally = new Tally(limiter, key)
   await tally.goesOn(10)

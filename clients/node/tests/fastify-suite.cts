@@ -1,4 +1,5 @@
-// Preloaded into the tests of @fastify/rate-limit: where a test gives the plugin a client of ioredis, it gets our store over it instead.
+// Preloaded into the tests of @fastify/rate-limit: where a test gives the plugin a client of ioredis, it gets our store
+// over it instead.
 import type { Redis } from 'ioredis'
 
 const { Limiter } = require('@redis-throttle/client') as typeof import('@redis-throttle/client')

@@ -1,4 +1,5 @@
-// The tests that @fastify/rate-limit has for its store for Redis, with ours in its place. The other libraries have no tests for stores of others.
+// The tests that @fastify/rate-limit has for its store for Redis, with ours in its place. The other libraries have no
+// tests for stores of others.
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import path from 'node:path'
@@ -18,7 +19,8 @@ test('the tests of @fastify/rate-limit for Redis pass with our store', async () 
   await using server = await Server.start()
   const suite = path.join(packageFolder, 'node_modules/@fastify/rate-limit/test/redis-rate-limit.test.js')
   const preload = path.join(packageFolder, 'build/tests/fastify-suite.cjs')
-  // A test that fails leaves connections open, which keep a process from ending. A test that is told that it is run by another one does not print what we read.
+  // A test that fails leaves connections open, which keep a process from ending. A test that is told that it is run by
+  // another one does not print what we read.
   const { stdout } = spawnSync(process.execPath, ['--require', preload, '--test-reporter=tap', '--test-force-exit', suite], {
     encoding: 'utf8',
     env: { ...process.env, NODE_TEST_CONTEXT: undefined, THROTTLE_PORT: String(server.port) },

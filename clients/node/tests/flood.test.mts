@@ -1,5 +1,5 @@
-// A flood: more requests than a process can serve, whose handlers compute. At every door at most the limit passes, and a server that
-// is up is never taken for one that is away. With THROTTLE_LOAD it is one of the size that services meet.
+// A flood: more requests than a process can serve, whose handlers compute. At every door at most the limit passes, and
+// a server that is up is never taken for one that is away. With THROTTLE_LOAD it is one of the size that services meet.
 import 'reflect-metadata'
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'

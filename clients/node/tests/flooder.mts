@@ -1,4 +1,5 @@
-// Callers that flood a site, in a process of their own: node flooder.mjs PORT CALLERS REQUESTS. Prints how often each status came.
+// Callers that flood a site, in a process of their own: node flooder.mjs PORT CALLERS REQUESTS. Prints how often each
+// status came.
 import http from 'node:http'
 
 const [port, callers, requests] = process.argv.slice(2).map(Number) as [number, number, number]

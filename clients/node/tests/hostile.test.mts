@@ -1,4 +1,5 @@
-// What services meet: a server that hangs, requests of unusual kinds, callers that leave, and the package loaded more than once.
+// What services meet: a server that hangs, requests of unusual kinds, callers that leave, and the package loaded more
+// than once.
 import 'reflect-metadata'
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
@@ -48,7 +49,10 @@ function site(handler: http.RequestListener): Site {
 
 type Make = (limiter: Decider, limits?: ReturnType<typeof rate>, where?: 'site' | 'route') => Promise<Site>
 
-/** Each adapter, in a site that answers ok. It limits the whole site, or its route, where the framework has routes of methods. */
+/**
+ * Each adapter, in a site that answers ok. It limits the whole site, or its route, where the framework has routes of
+ * methods.
+ */
 const adapters: Record<string, Make> = {
   express: (limiter, limits = perHour, where = 'site') => {
     const app = express()

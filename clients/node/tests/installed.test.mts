@@ -1,5 +1,6 @@
-// The packed file, installed by npm, pnpm and Yarn where a user would: with the lowest versions of all peers and of Node.js, in a workspace
-// with two versions of the package, and under Plug'n'Play. What that needs comes from the registry of npm, or its cache.
+// The packed file, installed by npm, pnpm and Yarn where a user would: with the lowest versions of all peers and of
+// Node.js, in a workspace with two versions of the package, and under Plug'n'Play. What that needs comes from the
+// registry of npm, or its cache.
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

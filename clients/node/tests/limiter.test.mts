@@ -1,4 +1,5 @@
-// The methods of a limiter, over every client: on a server, a cluster and with Sentinel; when callers leave, and when servers do.
+// The methods of a limiter, over every client: on a server, a cluster and with Sentinel; when callers leave, and when
+// servers do.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { createRequire } from 'node:module'
@@ -383,7 +384,10 @@ async function withServer<T extends AsyncDisposable, R>(own: T, run: (own: T) =>
   return await run(it)
 }
 
-/** Runs code with a client of the server in another process, and waits for it without a look at this process's own sockets. */
+/**
+ * Runs code with a client of the server in another process, and waits for it without a look at this process's own
+ * sockets.
+ */
 function elsewhere(server: Server, code: string): void {
   const all = `const client = new (require('ioredis').Redis)(${server.port})\n;(async () => {${code}\nclient.disconnect()})()`
   execFileSync(process.execPath, ['-e', all], { cwd: packageFolder, timeout: 60_000 })
@@ -497,7 +501,8 @@ async function move(nodes: Cluster, key: string): Promise<void> {
   await nodes.nodes[at]?.do('DEL', key)
   const to = nodes.nodes[(at + 1) % 3] as Server
   const id = String(await to.do('CLUSTER', 'MYID'))
-  // A node that imported a slot takes a new epoch with it. With an old one it loses the slot again to a message that was under way.
+  // A node that imported a slot takes a new epoch with it. With an old one it loses the slot again to a message that
+  // was under way.
   await to.do('CLUSTER', 'SETSLOT', slot, 'IMPORTING', String(await nodes.nodes[at]?.do('CLUSTER', 'MYID')))
   for (const node of [to, ...nodes.nodes.filter((other) => other !== to)]) await node.do('CLUSTER', 'SETSLOT', slot, 'NODE', id)
 }

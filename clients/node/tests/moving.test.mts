@@ -1,4 +1,5 @@
-// An address that leads to another server by now, as behind DNS or a balancer: a server that is not the master any more is left at once.
+// An address that leads to another server by now, as behind DNS or a balancer: a server that is not the master any more
+// is left at once.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import net from 'node:net'

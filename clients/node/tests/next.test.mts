@@ -1,5 +1,5 @@
-// The handler of README's chapter on Next.js, built and served by Next.js, which THROTTLE_NEXT brings: a folder in whose node_modules
-// next, react and react-dom are.
+// The handler of README's chapter on Next.js, built and served by Next.js, which THROTTLE_NEXT brings: a folder in
+// whose node_modules next, react and react-dom are.
 import assert from 'node:assert/strict'
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -12,7 +12,10 @@ import { freePort, packageFolder, Server, until } from './servers.mjs'
 const run = promisify(execFile)
 const next = process.env['THROTTLE_NEXT']
 
-/** The example, with a limiter on Redis in place of the one that is made up, and without the calls that show what it does. */
+/**
+ * The example, with a limiter on Redis in place of the one that is made up, and without the calls that show what it
+ * does.
+ */
 function handler(): string {
   const readme = readFileSync(path.join(packageFolder, 'README.md'), 'utf8')
   const example = /\*\*Next\.js\*\*[^]*?```js\n([^]*?)```/.exec(readme)?.[1] ?? ''

@@ -73,7 +73,10 @@ test('in a release of a project with a home, the README leads there', () => {
   assert.match(text, /\]\(https:\/\/example\.org\/project\/blob\/v1\.2\.3\/clients\/node\/api\.txt\)/)
 })
 
-/** What publint and attw find in a packed file. Node.js before exports and old module resolutions of TypeScript are none of ours. */
+/**
+ * What publint and attw find in a packed file. Node.js before exports and old module resolutions of TypeScript are none
+ * of ours.
+ */
 async function faults(file: string): Promise<string[]> {
   const packed = new Uint8Array(readFileSync(file))
   const { messages } = await publint({ pack: { tarball: packed.buffer }, level: 'warning', strict: true })

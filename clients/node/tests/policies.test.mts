@@ -1,4 +1,5 @@
-// Policies, by the table of all languages, spec/clients/policies.json, and what this package has beside it, without a server.
+// Policies, by the table of all languages, spec/clients/policies.json, and what this package has beside it, without a
+// server.
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'

@@ -1,4 +1,5 @@
-// Recipes of the manuals of express-rate-limit and express-slow-down: our store beside that in memory and that for Redis.
+// Recipes of the manuals of express-rate-limit and express-slow-down: our store beside that in memory and that for
+// Redis.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
@@ -31,7 +32,10 @@ const ours = () => {
 
 type Ask = (path: string, headers?: Record<string, string>) => Promise<number>
 
-/** Sends requests to an application with these middlewares, and returns what `run` returns. Clients are told apart by X-Forwarded-For. */
+/**
+ * Sends requests to an application with these middlewares, and returns what `run` returns. Clients are told apart by
+ * X-Forwarded-For.
+ */
 async function site(set: (app: express.Express) => unknown, run: (ask: Ask) => Promise<unknown>): Promise<unknown> {
   const app = express()
   app.set('trust proxy', 1)

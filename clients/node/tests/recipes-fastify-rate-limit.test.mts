@@ -11,7 +11,10 @@ const there = onAServer()
 
 type Ask = (path: string, headers?: Record<string, string>) => Promise<number>
 
-/** Sends requests to an application with the plugin, and returns what `run` returns. `storing` are the plugin's options of a store. */
+/**
+ * Sends requests to an application with the plugin, and returns what `run` returns. `storing` are the plugin's options
+ * of a store.
+ */
 async function site(storing: object, options: object, set: (app: FastifyInstance) => unknown, run: (ask: Ask) => Promise<unknown>): Promise<unknown> {
   const app = fastify()
   await app.register(fastifyRateLimit, { timeWindow: '1 hour', ...options, ...storing })

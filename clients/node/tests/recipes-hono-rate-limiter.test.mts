@@ -1,4 +1,5 @@
-// Recipes of the manual of hono-rate-limiter: our store beside its own, in memory and in Redis, and beside that of rate-limit-redis.
+// Recipes of the manual of hono-rate-limiter: our store beside its own, in memory and in Redis, and beside that of
+// rate-limit-redis.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { type Context, Hono } from 'hono'

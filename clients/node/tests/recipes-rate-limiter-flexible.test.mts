@@ -82,7 +82,10 @@ async function isOver(of: RateLimiterAbstract, key: string): Promise<boolean> {
 const hour = 3600
 const day = 24 * hour
 
-/** The login protection: wrong passwords count for the address, and for the account from there. A password that is right forgets the latter. */
+/**
+ * The login protection: wrong passwords count for the address, and for the account from there. A password that is right
+ * forgets the latter.
+ */
 function logins(byAddress: RateLimiterAbstract, byBoth: RateLimiterAbstract) {
   return async (password: string, address = '203.0.113.7'): Promise<number> => {
     const both = `ann_${address}`

@@ -1,4 +1,5 @@
-// What the tests of the hosts' recipes share: a recipe runs over each store of the host, then over ours, and the same has to get through.
+// What the tests of the hosts' recipes share: a recipe runs over each store of the host, then over ours, and the same
+// has to get through.
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 import { Redis } from 'ioredis'
@@ -29,7 +30,10 @@ export function compare<Store>(recipes: Record<string, Recipe<Store>>, theirs: R
   }
 }
 
-/** Starts a server before the recipes of a file and stops it after them. Returns what holds a client of it meanwhile; `ready` is told of it. */
+/**
+ * Starts a server before the recipes of a file and stops it after them. Returns what holds a client of it meanwhile;
+ * `ready` is told of it.
+ */
 export function onAServer(ready: (client: Redis) => unknown = () => {}): { client: Redis } {
   const there = {} as { client: Redis }
   let server: Server

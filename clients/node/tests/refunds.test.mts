@@ -1,4 +1,5 @@
-// Stores under hosts that return hits, that read whether a limit is exceeded, and that set them up wrongly; beside the hosts' own stores for Redis.
+// Stores under hosts that return hits, that read whether a limit is exceeded, and that set them up wrongly; beside the
+// hosts' own stores for Redis.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import http from 'node:http'

@@ -18,9 +18,9 @@ const module = process.env['THROTTLE_SO'] ?? path.join(root, 'build/throttle.so'
 const patience = 30_000 // bounds a hang
 
 /**
- * Returns a port that nobody listens on, nor on that of the cluster bus, 10,000 above. It belongs to this process until it ends. Both are
- * below the range from which outgoing connections get theirs. The sign of a claim is the UDP port of the same number, which no server
- * uses: tests in any language look at it.
+ * Returns a port that nobody listens on, nor on that of the cluster bus, 10,000 above. It belongs to this process until
+ * it ends. Both are below the range from which outgoing connections get theirs. The sign of a claim is the UDP port of
+ * the same number, which no server uses: tests in any language look at it.
  */
 export async function freePort(): Promise<number> {
   for (;;) {
@@ -278,7 +278,10 @@ export interface Exchange {
 
 const hello = '%3\r\n+server\r\n+redis\r\n+version\r\n+7.0.0\r\n+proto\r\n:3\r\n'
 
-/** A server that expects words and answers with replies, one exchange after the other. It knows nothing else of the protocol. */
+/**
+ * A server that expects words and answers with replies, one exchange after the other. It knows nothing else of the
+ * protocol.
+ */
 export class MadeUp implements AsyncDisposable {
   readonly problems: string[] = []
   readonly #sockets = new Set<net.Socket>()

@@ -1,4 +1,5 @@
-// The stores of this package beside those that the libraries have for Redis, and what gets through around the boundary of a window.
+// The stores of this package beside those that the libraries have for Redis, and what gets through around the boundary
+// of a window.
 import { setTimeout as sleep } from 'node:timers/promises'
 import fastifyRateLimit from '@fastify/rate-limit'
 import type { Store as ExpressStore, Options } from 'express-rate-limit'
@@ -93,9 +94,9 @@ export const stores: Record<string, Store> = {
 }
 
 /**
- * Sends 2 x n hits around the boundary of a window, and returns how many got through, and how many at most within one interval of
- * windowMs. The first hit begins a window. n - 1 come right before its end and n right after. The first of an interval counts from
- * before it is sent, the others from their replies, so all did get through within it.
+ * Sends 2 x n hits around the boundary of a window, and returns how many got through, and how many at most within one
+ * interval of windowMs. The first hit begins a window. n - 1 come right before its end and n right after. The first of
+ * an interval counts from before it is sent, the others from their replies, so all did get through within it.
  */
 export async function aroundABoundary(hit: Hit, key: string, { windowMs }: Rule, n: number): Promise<{ all: number; within: number }> {
   const passed: { sent: number; answered: number }[] = []

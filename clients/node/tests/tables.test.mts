@@ -1,4 +1,5 @@
-// The tables of all languages: which key an address makes, which fields a result gets, and what becomes of a request without a decision.
+// The tables of all languages: which key an address makes, which fields a result gets, and what becomes of a request
+// without a decision.
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'

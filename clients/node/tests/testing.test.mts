@@ -1,4 +1,5 @@
-// The help for tests: a limiter with its own clock and faults, and a server of throttle-dev. The examples of docs/testing.md are run, too.
+// The help for tests: a limiter with its own clock and faults, and a server of throttle-dev. The examples of
+// docs/testing.md are run, too.
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'

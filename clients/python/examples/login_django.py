@@ -1,4 +1,5 @@
-"""A login page with Django, as a program of one file. docs/choosing.md ("Login protection") says why it has these limits."""
+"""A login page with Django, as a program of one file. docs/choosing.md ("Login protection") says why it has these
+limits."""
 
 import unicodedata
 

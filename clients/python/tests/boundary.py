@@ -10,7 +10,8 @@ Passed = list[tuple[float, float]]
 
 
 def around_a_boundary(hit: Callable[[], bool], seconds: float, n: int) -> Passed:
-    """Send 2 x n hits around the boundary of a window. The first begins the window, n - 1 come right before its end and n right after."""
+    """Send 2 x n hits around the boundary of a window. The first begins the window, n - 1 come right before its end and
+    n right after."""
     passed, began = [], time.perf_counter()
     for start, hits in ((0, 1), (0.9, n - 1), (1.01, n)):
         while time.perf_counter() - began < start * seconds:
@@ -23,5 +24,6 @@ def around_a_boundary(hit: Callable[[], bool], seconds: float, n: int) -> Passed
 
 
 def most_within(passed: Passed, seconds: float) -> int:
-    """Return how many got through at most within an interval. They did: the first was not sent before it began, the last was answered before it ended."""
+    """Return how many got through at most within an interval. They did: the first was not sent before it began, the
+    last was answered before it ended."""
     return max(sum(1 for sent, answered in passed if sent >= first and answered < first + seconds) for first, _ in passed)

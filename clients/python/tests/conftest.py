@@ -16,7 +16,8 @@ settings.configure(SECRET_KEY="x", LOGGING_CONFIG=None)  # Django 4.2 wants the 
 
 @pytest.fixture(autouse=True)
 def _patient(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give servers more time than the default of 200 ms, which a busy machine may need, where a test is not about it."""
+    """Give servers more time than the default of 200 ms, which a busy machine may need, where a test is not about
+    it."""
     if request.node.get_closest_marker("defaults"):
         return
     made: list[Any] = [Limiter.from_url, AsyncLimiter.from_url, Remote.from_url, AsyncRemote.from_url]

@@ -34,11 +34,11 @@ _claims: dict[int, socket.socket] = {}
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on, nor on that of the cluster bus, 10,000 above. It belongs to this process until it ends or
-    gives it back.
+    """Return a port that nobody listens on, nor on that of the cluster bus, 10,000 above. It belongs to this process
+    until it ends or gives it back.
 
-    Both are below the range from which outgoing connections get theirs. The sign of a claim is the UDP port of the same number, which
-    no server uses: tests in any language look at it.
+    Both are below the range from which outgoing connections get theirs. The sign of a claim is the UDP port of the same
+    number, which no server uses: tests in any language look at it.
     """
     while True:
         port = random.randrange(11_000, 22_000)
@@ -84,7 +84,8 @@ class Server:
     """A server that this test started."""
 
     def __init__(self, *options: str, with_module: bool = True, configuration: str = "") -> None:
-        """Start it. A program that wants a file, such as a Sentinel, gets a `configuration`, to which the port is added."""
+        """Start it. A program that wants a file, such as a Sentinel, gets a `configuration`, to which the port is
+        added."""
         self.dir = tempfile.TemporaryDirectory(prefix="throttle-python-")
         self.port = free_port()
         self.options = [*options, *(["--loadmodule", module()] if with_module else [])]
@@ -126,7 +127,8 @@ class Server:
             return dict(client.info("replication"))
 
     def pause(self) -> None:
-        """Stop the process without its noticing, like a host that hangs; it answers nobody any more when this returns."""
+        """Stop the process without its noticing, like a host that hangs; it answers nobody any more when this
+        returns."""
         self.process.send_signal(signal.SIGSTOP)
         await_true(lambda: _state(self.process.pid) == "T", "the server stands still")
 
@@ -149,7 +151,8 @@ class Cluster:
     """Three masters that share the slots."""
 
     def __init__(self, node_timeout_ms: int = 2000, with_module: bool = True) -> None:
-        """Start it. A node that does not answer for `node_timeout_ms` is taken for dead, and without a replica the cluster is down then."""
+        """Start it. A node that does not answer for `node_timeout_ms` is taken for dead, and without a replica the
+        cluster is down then."""
         self.nodes = [Server("--cluster-enabled", "yes", "--cluster-node-timeout", str(node_timeout_ms), with_module=with_module) for _ in range(3)]
         share = 16384 // 3 + 1
         for i, node in enumerate(self.nodes):
@@ -227,7 +230,8 @@ HELLO = b"%3\r\n+server\r\n+redis\r\n+version\r\n+7.0.0\r\n+proto\r\n:3\r\n"
 
 
 class MadeUp:
-    """A server that expects words and answers with replies, one exchange after the other. It knows nothing else of the protocol."""
+    """A server that expects words and answers with replies, one exchange after the other. It knows nothing else of the
+    protocol."""
 
     def __init__(self) -> None:
         outer = self

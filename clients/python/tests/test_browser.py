@@ -1,4 +1,5 @@
-"""A page of another origin reads how much is left, and after a 429 when it may ask again. Tried in Chromium, where it is installed."""
+"""A page of another origin reads how much is left, and after a 429 when it may ask again. Tried in Chromium, where it
+is installed."""
 
 from __future__ import annotations
 

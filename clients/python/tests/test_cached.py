@@ -144,7 +144,8 @@ def test_the_oldest_denials_and_keys_go_first(clock: Clock) -> None:
 
 
 def test_no_option_of_a_call_escapes() -> None:
-    """One that is new must not be lost on the way through a cache: add it to what is known here, or such calls are handed on."""
+    """One that is new must not be lost on the way through a cache: add it to what is known here, or such calls are
+    handed on."""
     assert {field.name for field in fields(Call)} - cached._KNOWN == {field.name for field in cached._UNKNOWN}
     plain = Call("limit", (Key("k", (HOUR,)),))
     changed = [replace(plain, cost=7), replace(plain, charge="up_to"), replace(plain, ban="1m"), replace(plain, max_wait="1m"), replace(plain, each=True),

@@ -194,8 +194,8 @@ for task in tasks.nobody, tasks.unlimited:
         assert nobody.startswith("MistakeError"), nobody
         assert "throttle_limits" in unlimited
 
-        # The first slot is ten seconds away, and each a second after the one before: so long the worker may take to ask for the next task, or to send
-        # back one that has asked.
+        # The first slot is ten seconds away, and each a second after the one before: so long the worker may take to ask
+        # for the next task, or to send back one that has asked.
         began = time.time()
         with Limiter.from_url(own_server.url) as limiter:
             limiter.limit("celery:tasks.queued", rate(1, "1s", burst=1), cost=10, charge="force")

@@ -1,6 +1,8 @@
-"""The engine beside the limiter, compared by chance: histories of calls that spec/chance draws, each with the replies of the limiter.
+"""The engine beside the limiter, compared by chance: histories of calls that spec/chance draws, each with the replies
+of the limiter.
 
-`N=` and `SEED=` in the environment say how many, and which. What differs is shown as the shortest history that still does.
+`N=` and `SEED=` in the environment say how many, and which. What differs is shown as the shortest history that still
+does.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""A call is a value, a decider decides it, and the limiter's verbs, integrations and admissions work over any decider."""
+"""A call is a value, a decider decides it, and the limiter's verbs, integrations and admissions work over any
+decider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The packages of throttle-dev and throttle-replay for pip and npm, installed from the packed files. No Go is needed, and no PATH."""
+"""The packages of throttle-dev and throttle-replay for pip and npm, installed from the packed files. No Go is needed,
+and no PATH."""
 
 from __future__ import annotations
 
@@ -82,7 +83,8 @@ def test_pip_and_npm_bring_throttle_replay(packed: pathlib.Path, tmp_path: pathl
 
 
 def test_ctrl_c_has_throttle_replay_report_through_npx(packed: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    """A terminal interrupts npx, the script of the package and the program at once, and each of the first two passes it on."""
+    """A terminal interrupts npx, the script of the package and the program at once, and each of the first two passes it
+    on."""
     install_npm(packed, tmp_path)
     with subprocess.Popen(["npx", "--offline", "throttle-replay", "-", "--json", "-"], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           text=True, start_new_session=True) as process:

@@ -292,7 +292,8 @@ def test_a_setting_that_is_wrong_is_found_at_the_start(throttle: dict[str, Any],
 
 
 def test_whom_a_request_without_a_user_counts_for(server: Server) -> None:
-    """A client that sends another X-Forwarded-For each time is the same client; the framework by itself would take it for another."""
+    """A client that sends another X-Forwarded-For each time is the same client; the framework by itself would take it
+    for another."""
     def at(address: str, *forwarded: str) -> dict[str, str]:
         return {"REMOTE_ADDR": address, **({"HTTP_X_FORWARDED_FOR": ", ".join(forwarded)} if forwarded else {})}
 

@@ -1,4 +1,5 @@
-"""Servers without the module: the library is found, loaded or replaced, or scripts are sent, and each call is charged once."""
+"""Servers without the module: the library is found, loaded or replaced, or scripts are sent, and each call is charged
+once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What decides in the process, in an outage and in tests, held by the transcripts of spec/: it answers what the server answers."""
+"""What decides in the process, in an outage and in tests, held by the transcripts of spec/: it answers what the server
+answers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""A master dies or steps back, and its replica is promoted, by a Sentinel and in a cluster, under callers of every client library.
+"""A master dies or steps back, and its replica is promoted, by a Sentinel and in a cluster, under callers of every
+client library.
 
-Every call ends with a result or an `OutageError`, calls go on, and no more units are used than callers got or may have got.
+Every call ends with a result or an `OutageError`, calls go on, and no more units are used than callers got or may have
+got.
 """
 
 from __future__ import annotations
@@ -121,7 +123,8 @@ class Callers:
             assert not thread.is_alive(), f"{self.client.name}: a call does not end"
 
     def agree(self, *, lost: bool = False) -> None:
-        """Units of calls that ended with an outage may be used or not. Nothing else is, and what was charged is unless it may be `lost`."""
+        """Units of calls that ended with an outage may be used or not. Nothing else is, and what was charged is unless
+        it may be `lost`."""
         assert not self.problems, f"{self.client.name}: {self.problems}"
         used = LIMIT - self.client.get(self.client.limiter.peek(self.key, DAY)).remaining
         at_least = 0 if lost else self.charged
@@ -144,7 +147,8 @@ def everybody_goes_on(callers: list[Callers]) -> None:
 
 
 class Holder:
-    """A client with leases: one that outlasts any failover, one that is renewed and one that none outlasts, and with a caller in line."""
+    """A client with leases: one that outlasts any failover, one that is renewed and one that none outlasts, and with a
+    caller in line."""
 
     def __init__(self, client: Client, tag: str) -> None:
         self.client, limiter = client, client.limiter
@@ -374,7 +378,8 @@ def closed_door() -> Iterator[ClosedDoor]:
 
 
 def test_a_sentinel_that_is_away_keeps_nobody_from_the_next(watched: Watched, closed_door: ClosedDoor) -> None:
-    """The first Sentinel of the URL is tried once, without the retries and the pauses that the libraries make by default."""
+    """The first Sentinel of the URL is tried once, without the retries and the pauses that the libraries make by
+    default."""
     url = watched.url.replace("127.0.0.1:", f"127.0.0.1:{closed_door.port},127.0.0.1:", 1)
     with clients_for(url) as clients:
         for client in clients:

@@ -1,4 +1,5 @@
-"""A flood at every door, with the defaults and a handler that computes for 10 ms: at most the limit passes, and no outage that is none.
+"""A flood at every door, with the defaults and a handler that computes for 10 ms: at most the limit passes, and no
+outage that is none.
 
 `make test-load` sends it from more callers.
 """

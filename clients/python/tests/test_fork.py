@@ -1,4 +1,5 @@
-"""A process that forks: gunicorn that loads its application first, Celery's workers, multiprocessing. No child shares a connection with its parent."""
+"""A process that forks: gunicorn that loads its application first, Celery's workers, multiprocessing. No child shares a
+connection with its parent."""
 
 from __future__ import annotations
 
@@ -47,7 +48,8 @@ def test_processes_on_a_cluster_have_connections_of_their_own(cluster: Cluster, 
 
 
 def test_a_child_does_not_wait_for_calls_of_its_parent_to_a_cluster(cluster: Cluster, library: str) -> None:
-    """Threads of the parent have all connections while it forks, and are not there in the child to free their places."""
+    """Threads of the parent have all connections while it forks, and are not there in the child to free their
+    places."""
     with Limiter.from_url(cluster.url.replace("redis", library), timeout="10s", options={"max_connections": 4}) as limiter:
         limiter.limit("k", PLENTY)
         owner = cluster.owner("k")

@@ -1,4 +1,5 @@
-"""The guard: what the breaker does, held by spec/clients/breaker.json; policies; local limits; and defaults on servers that hang."""
+"""The guard: what the breaker does, held by spec/clients/breaker.json; policies; local limits; and defaults on servers
+that hang."""
 
 from __future__ import annotations
 
@@ -136,7 +137,8 @@ def test_the_breaker(clock: Clock, case: dict[str, Any]) -> None:
 
 @pytest.fixture(params=["threads", "asyncio"])
 def guarded(request: pytest.FixtureRequest, clock: Clock) -> Callable[..., tuple[Any, Server_]]:
-    """Makes a limiter behind a guard that opens at the first failure, and the server behind it. Verbs of asyncio are awaited."""
+    """Makes a limiter behind a guard that opens at the first failure, and the server behind it. Verbs of asyncio are
+    awaited."""
 
     def make(**options: Any) -> tuple[Any, Server_]:
         options = {"failures": 1, "on_change": lambda node, outage: None, **options}

@@ -1,4 +1,5 @@
-"""What happens to servers and callers of a service that runs for long: a password that changes, a server that stands still, many threads, IPv6."""
+"""What happens to servers and callers of a service that runs for long: a password that changes, a server that stands
+still, many threads, IPv6."""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ def watched() -> Iterator[Watched]:
 
 
 async def is_a_mistake(url: str, servers: list[Server], *, connected: bool = True, anew: bool = True, **options: Any) -> None:
-    """A password that is wrong stays wrong. Taken for an outage, it would let every request through, and nobody would notice.
+    """A password that is wrong stays wrong. Taken for an outage, it would let every request through, and nobody would
+    notice.
 
     Limiters notice that are `connected`, and those that are made `anew`. They go on when the password is right again.
     """
@@ -155,7 +157,8 @@ def test_ipv6_and_unix_sockets(tmp_path: pathlib.Path) -> None:
 
 Ask = Callable[[], int]
 Make = Callable[[str, str, contextlib.ExitStack], Ask]
-"""Returns what asks an adapter once, for a URL and a timeout, and returns the status: 429 and 500 also stand for the errors of those without one."""
+"""Returns what asks an adapter once, for a URL and a timeout, and returns the status: 429 and 500 also stand for the
+errors of those without one."""
 
 
 def _of_asyncio(serve: Callable[[AsyncLimiter], Callable[[], Coroutine[Any, Any, int]]]) -> Make:

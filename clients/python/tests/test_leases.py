@@ -24,7 +24,8 @@ from redis_throttle.testing import FakeLimiter
 from servers import PATIENCE, Server, await_true
 
 TTL, LONGER = "3s", 3.5
-"""How long leases last that a holder of a busy machine has to renew in time, and a time in seconds after which they would have lapsed."""
+"""How long leases last that a holder of a busy machine has to renew in time, and a time in seconds after which they
+would have lapsed."""
 
 
 def test_a_lease_outlives_its_ttl_and_ends_with_the_statement(server: Server) -> None:
@@ -188,13 +189,15 @@ def ttl_of(server: Server) -> int:
 
 @pytest.fixture
 def _long_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have leases last for five minutes at first: a renewal that is not at once comes long after the patience of a test."""
+    """Have leases last for five minutes at first: a renewal that is not at once comes long after the patience of a
+    test."""
     monkeypatch.setattr(lease_module, "_FIRST", timedelta(minutes=5))
 
 
 @pytest.mark.usefixtures("_long_first")
 def test_a_lease_is_extended_to_its_ttl_at_once(server: Server) -> None:
-    """Until the holder has the reply it is short: a call that runs after its caller has left shuts the slot for 3 s at most."""
+    """Until the holder has the reply it is short: a call that runs after its caller has left shuts the slot for 3 s at
+    most."""
     with Limiter.from_url(server.url) as limiter:
         taken = time.monotonic()
         with limiter.lease("k", slots=1, ttl="1h") as lease:

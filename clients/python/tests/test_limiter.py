@@ -422,7 +422,8 @@ async def test_all_acts_in_a_cluster_with_asyncio(cluster: Cluster) -> None:
 @pytest.mark.parametrize("servers", ["server", "cluster"])
 @pytest.mark.parametrize("library", ["redis", "valkey"])
 async def test_a_connection_that_is_closed_under_a_call_is_an_outage(servers: str, library: str, request: pytest.FixtureRequest) -> None:
-    """A task whose call fails makes the client close connections that other tasks use, or are about to. These may be in any state."""
+    """A task whose call fails makes the client close connections that other tasks use, or are about to. These may be in
+    any state."""
     outages, limits = 0, fixed(1000, "1d")
     async with AsyncLimiter.from_url(request.getfixturevalue(servers).url.replace("redis", library, 1)) as limiter:
 

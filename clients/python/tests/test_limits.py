@@ -1,4 +1,5 @@
-"""The storage for `limits`: its own conformance tests, its users Flask-Limiter and slowapi, and what is promised beyond."""
+"""The storage for `limits`: its own conformance tests, its users Flask-Limiter and slowapi, and what is promised
+beyond."""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ for module, prefix, kind in ((tests.test_storage, "", throttle.ThrottleStorage),
         "uri, args, expected_instance, fixture", [pytest.param(prefix + "throttle+" + URI, {"timeout": "5s"}, kind, lf("emptied"), id="throttle")])]
 '''
 
-# These tests of `limits` look at the two counters that it approximates a sliding window by. This storage has an exact window.
+# These tests of `limits` look at the two counters that it approximates a sliding window by. This storage has an exact
+# window.
 APPROXIMATION = ["test_sliding_window_counter_current_window", "test_sliding_window_counter_previous_window",
                  "test_sliding_window_counter_total_reset"]
 
@@ -144,7 +146,8 @@ def test_a_moving_window_is_never_exceeded(server: Server) -> None:
 @pytest.mark.parametrize("scheme", ["throttle+", "async+throttle+"])
 @pytest.mark.parametrize("strategy", ["fixed-window", "moving-window", "sliding-window-counter", "gcra", "token-bucket"])
 def test_what_gets_through_around_a_boundary(server: Server, strategy: str, scheme: str) -> None:
-    """Of twice the limit on both sides: the limit in all within a window that moves, the limit on each side with fixed windows, and what refills."""
+    """Of twice the limit on both sides: the limit in all within a window that moves, the limit on each side with fixed
+    windows, and what refills."""
     item, limit = limits.parse("50/second"), 50
     storage: Any = storage_from_string(f"{scheme}{server.url}")
     if scheme == "throttle+":
@@ -314,7 +317,8 @@ STRATEGY_NAMES = ["fixed-window", "moving-window", "sliding-window-counter", "gc
 
 @pytest.mark.parametrize("strategy", STRATEGY_NAMES)
 def test_only_failures_are_charged_where_flask_limiter_deducts_them(server: Server, strategy: str) -> None:
-    """The login protection of Flask-Limiter's manual: wrong passwords count, and the sixth is not looked at. It never refunds."""
+    """The login protection of Flask-Limiter's manual: wrong passwords count, and the sixth is not looked at. It never
+    refunds."""
     from flask import Flask, Response, abort
     from flask_limiter import Limiter
     from flask_limiter.util import get_remote_address

@@ -1,4 +1,5 @@
-"""A limiter of asyncio that is made once, at the level of a module, and used in one event loop after the other, or in several at a time."""
+"""A limiter of asyncio that is made once, at the level of a module, and used in one event loop after the other, or in
+several at a time."""
 
 from __future__ import annotations
 

@@ -21,7 +21,8 @@ USER, HIDDEN, COSTLY = rate(1, "1h", name="user"), window(1, "1d", shadow=True),
 
 
 def decide(limiter: Limiter, fake: FakeLimiter) -> None:
-    """Have one call allowed, one limited by the server and one from memory, one that costs too much, an outage and a mistake."""
+    """Have one call allowed, one limited by the server and one from memory, one that costs too much, an outage and a
+    mistake."""
     for _ in range(3):
         limiter.limit("secret", USER, HIDDEN)
     limiter.peek("other", COSTLY, cost=3)

@@ -1,4 +1,5 @@
-"""What the middlewares of ASGI and WSGI promise alike: whom a request counts for, what becomes of it without a decision, and limits of 0."""
+"""What the middlewares of ASGI and WSGI promise alike: whom a request counts for, what becomes of it without a
+decision, and limits of 0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""An address that leads to another master now, as a name, a load balancer or the primary endpoint of a managed service does after a failover.
+"""An address that leads to another master now, as a name, a load balancer or the primary endpoint of a managed service
+does after a failover.
 
 Connections that are open stay with the old master, which answers READONLY from then on. They are left at once.
 """

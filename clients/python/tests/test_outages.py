@@ -1,4 +1,5 @@
-"""What an error says of a server that is out of reach, or does not let the client in: the table of all languages, on real servers."""
+"""What an error says of a server that is out of reach, or does not let the client in: the table of all languages, on
+real servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Outgoing requests that keep to the limits of a service: httpx and requests, against a server of HTTP that counts what it gets."""
+"""Outgoing requests that keep to the limits of a service: httpx and requests, against a server of HTTP that counts what
+it gets."""
 
 from __future__ import annotations
 

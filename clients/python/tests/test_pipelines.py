@@ -1,4 +1,5 @@
-"""Calls that are under way at the same time share pipelines: fewer writes and reads, and each call has its own reply or error."""
+"""Calls that are under way at the same time share pipelines: fewer writes and reads, and each call has its own reply or
+error."""
 
 from __future__ import annotations
 
@@ -95,7 +96,8 @@ async def test_a_task_that_is_cancelled_in_the_queue_is_not_sent(own_server: Ser
 
 
 UNANSWERED = (OutageError, OverloadError)
-"""What a call ends in when a server stands still: the second where the process, with so many callers, was late to see it."""
+"""What a call ends in when a server stands still: the second where the process, with so many callers, was late to see
+it."""
 
 
 @pytest.fixture

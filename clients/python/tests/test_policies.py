@@ -1,4 +1,5 @@
-"""Policies: spec/clients/policies.json in both forms, and what a table cannot say: when the hash is read, and by whom."""
+"""Policies: spec/clients/policies.json in both forms, and what a table cannot say: when the hash is read, and by
+whom."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Policies in what stands around a limiter: header fields, metrics, middlewares, throttles, tasks, storages, hooks and fakes."""
+"""Policies in what stands around a limiter: header fields, metrics, middlewares, throttles, tasks, storages, hooks and
+fakes."""
 
 from __future__ import annotations
 

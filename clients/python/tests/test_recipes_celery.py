@@ -1,4 +1,5 @@
-"""Celery's own `rate_limit`, as its manual sets it, beside ours: two workers, each with a queue, compared by how many tasks run."""
+"""Celery's own `rate_limit`, as its manual sets it, beside ours: two workers, each with a queue, compared by how many
+tasks run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Recipes of the manual of Flask-Limiter: our storage beside those of `limits` in memory and for Redis, compared by what gets through."""
+"""Recipes of the manual of Flask-Limiter: our storage beside those of `limits` in memory and for Redis, compared by
+what gets through."""
 
 from __future__ import annotations
 

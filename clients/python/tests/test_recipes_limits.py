@@ -1,4 +1,5 @@
-"""Recipes of the manual of `limits`: our storage beside its own in memory and for Redis, compared by what gets through."""
+"""Recipes of the manual of `limits`: our storage beside its own in memory and for Redis, compared by what gets
+through."""
 
 from __future__ import annotations
 

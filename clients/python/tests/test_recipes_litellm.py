@@ -1,4 +1,5 @@
-"""The limits of a virtual key of LiteLLM's proxy (`rpm_limit`, `tpm_limit`, `max_parallel_requests`) beside our hook, compared by what gets through."""
+"""The limits of a virtual key of LiteLLM's proxy (`rpm_limit`, `tpm_limit`, `max_parallel_requests`) beside our hook,
+compared by what gets through."""
 
 from __future__ import annotations
 
@@ -86,7 +87,8 @@ RECIPES: dict[str, tuple[dict[str, int], list[tuple[str, str, int]], list[int]]]
 
 @pytest.mark.timeout(480)
 def test_what_gets_through_is_that_of_the_proxy(server: Server) -> None:
-    """The hooks of two processes take turns for ours. In a rolling deploy theirs and ours each keep to the limit, on one server."""
+    """The hooks of two processes take turns for ours. In a rolling deploy theirs and ours each keep to the limit, on
+    one server."""
     environment = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_RATE_LIMIT_WINDOW_SIZE": "3600"}
     given = json.dumps([server.url, [recipe[:2] for recipe in RECIPES.values()]])
     ran = subprocess.run([sys.executable, "-W", "ignore", "-c", PROGRAM, given], env=environment, capture_output=True, text=True)

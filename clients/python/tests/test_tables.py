@@ -1,4 +1,5 @@
-"""The tables that every language is held to: addresses.json, networks.json, fields.json and undecided.json of spec/clients."""
+"""The tables that every language is held to: addresses.json, networks.json, fields.json and undecided.json of
+spec/clients."""
 
 from __future__ import annotations
 

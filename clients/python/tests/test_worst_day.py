@@ -1,4 +1,5 @@
-"""What spec/clients/worst-day.json names and no other test shows: a certificate that is replaced, and a slot that moves to a server without the library."""
+"""What spec/clients/worst-day.json names and no other test shows: a certificate that is replaced, and a slot that moves
+to a server without the library."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ def ends(get: Ask, limiter: Any) -> type[Exception] | None:
 
 @pytest.mark.parametrize("library", ["redis", "valkey"])
 def test_a_certificate_is_replaced(get: Ask, library: str, tmp_path: pathlib.Path) -> None:
-    """Connections outlive the certificate that they began with. A new one is shown the next, which the client has to trust."""
+    """Connections outlive the certificate that they began with. A new one is shown the next, which the client has to
+    trust."""
     first, second, stranger = (certificate(tmp_path, name, 2) for name in ("first", "second", "stranger"))
     trusted = tmp_path / "trusted"
     trusted.write_text("".join(pathlib.Path(cert).read_text() for _, cert in (first, second)))

@@ -17,8 +17,8 @@ type Cost struct {
 	divisor float64
 }
 
-// ParseCost reads the name of a field, and behind a slash what its number is divided by: bytes/1024 charges for each KiB that is begun.
-// "" is a cost of one.
+// ParseCost reads the name of a field, and behind a slash what its number is divided by: bytes/1024 charges for each
+// KiB that is begun. "" is a cost of one.
 func ParseCost(text string) (c Cost, err error) {
 	c = Cost{text: text, field: text, divisor: 1}
 	if name, divisor, ok := strings.Cut(text, "/"); ok {

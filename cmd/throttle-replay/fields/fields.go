@@ -1,5 +1,5 @@
-// Package fields makes of the fields of a request what a limit asks for: the key of its client, whether it counts, and how many units it
-// takes.
+// Package fields makes of the fields of a request what a limit asks for: the key of its client, whether it counts, and
+// how many units it takes.
 //
 // Each of them is read from text once, then bound to the layout of each file.
 package fields

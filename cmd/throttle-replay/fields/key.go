@@ -35,8 +35,9 @@ const (
 // usualBits is how many bits of an IPv6 address make a key, as package keyby has it.
 const usualBits = 64
 
-// ParseKey reads a template. A text without a field is one key for all requests. In braces stands the name of a field, and behind a slash how many bits of an IPv6 address count. Addresses make
-// the keys that they make in all clients of the project: spec/clients/addresses.json. {client} is the address behind the trusted proxies.
+// ParseKey reads a template. A text without a field is one key for all requests. In braces stands the name of a field,
+// and behind a slash how many bits of an IPv6 address count. Addresses make the keys that they make in all clients of
+// the project: spec/clients/addresses.json. {client} is the address behind the trusted proxies.
 func ParseKey(text string, trusted []netip.Prefix) (*Key, error) {
 	k := &Key{text: text, proxies: trusted}
 	for rest := text; rest != ""; {
@@ -116,7 +117,8 @@ func (k *Key) Bind(l logs.Layout) (*BoundKey, error) {
 // BoundKey makes keys of the records of one layout.
 type BoundKey struct {
 	parts []boundPart
-	// NoAddress says that the record of the last Append has no address where the key asks for one. Wrong is what it has there instead.
+	// NoAddress says that the record of the last Append has no address where the key asks for one. Wrong is what it has
+	// there instead.
 	NoAddress bool
 	Wrong     []byte
 }
@@ -128,7 +130,8 @@ type boundPart struct {
 	address   *address
 }
 
-// Append appends the key of a record to dst. ok is false for a request that lacks a field of it: no limit applies to it.
+// Append appends the key of a record to dst. ok is false for a request that lacks a field of it: no limit applies to
+// it.
 func (k *BoundKey) Append(dst []byte, r *logs.Record) (key []byte, ok bool) {
 	k.NoAddress = false
 	for i := range k.parts {

@@ -17,13 +17,14 @@ type clock struct {
 
 	lastNs int64 // what was read last
 
-	// Of times like 10/Oct/2026:13:55:36 -0700: the first 15 bytes and the last five of the time that was read last, and the instant at which
-	// its hour began. Of no time these bytes are zero.
+	// Of times like 10/Oct/2026:13:55:36 -0700: the first 15 bytes and the last five of the time that was read last,
+	// and the instant at which its hour began. Of no time these bytes are zero.
 	day    [2]uint64
 	offset [5]byte
 	hourNs int64
 
-	// The quarter of an hour of local time that was looked up last, in s since the epoch as if it were UTC, and its offset from UTC.
+	// The quarter of an hour of local time that was looked up last, in s since the epoch as if it were UTC, and its
+	// offset from UTC.
 	quarter, quarterOffset int64
 	isKnown                bool
 }
@@ -145,7 +146,8 @@ func (c *clock) clfHour(text []byte) bool {
 	return ok
 }
 
-// iso reads 2026-10-10T13:55:36.123+02:00 and its relatives: a blank or slashes, a comma before the fraction, Z, +0200, +02 or no offset.
+// iso reads 2026-10-10T13:55:36.123+02:00 and its relatives: a blank or slashes, a comma before the fraction, Z, +0200,
+// +02 or no offset.
 func (c *clock) iso(text []byte) (ns int64, ok bool) {
 	century, ok1 := twoDigits(text)
 	year, ok2 := twoDigits(text[2:])
@@ -201,8 +203,8 @@ func nanoseconds(digits []byte) (ns int64) {
 
 // local is an instant by what the clocks of the zone show, in s since the epoch as if they showed UTC.
 //
-// In autumn an hour comes twice. The instant is the one that is nearer to the line before: a log goes on where it was. In spring an hour is
-// left out, and what shows it is read by the offset from before.
+// In autumn an hour comes twice. The instant is the one that is nearer to the line before: a log goes on where it was.
+// In spring an hour is left out, and what shows it is read by the offset from before.
 func (c *clock) local(shown, fractionNs int64) int64 {
 	if c.zone == time.UTC {
 		return shown*1e9 + fractionNs

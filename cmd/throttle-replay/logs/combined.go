@@ -11,7 +11,8 @@ import (
 //
 //	203.0.113.9 - frank [10/Oct/2026:13:55:36 -0700] "GET /a?b HTTP/1.1" 200 2326 "referer" "user agent" "x-forwarded-for"
 //
-// It is read without a loop over parts, since this is what most logs are: a pattern reads the same, at a third of the speed.
+// It is read without a loop over parts, since this is what most logs are: a pattern reads the same, at a third of the
+// speed.
 type combined struct {
 	clock  clock
 	wanted [nameCount]bool
@@ -150,7 +151,8 @@ func quoted(text []byte) (value, rest []byte) {
 	return text[2 : 2+end], text[3+end:]
 }
 
-// quoteEnd is the index of the next quotation mark that no backslash is before. Apache writes \" for one in a value, nginx \x22.
+// quoteEnd is the index of the next quotation mark that no backslash is before. Apache writes \" for one in a value,
+// nginx \x22.
 func quoteEnd(text []byte) int {
 	for from := 0; ; {
 		at := bytes.IndexByte(text[from:], '"')

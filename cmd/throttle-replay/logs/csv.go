@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// table is CSV (RFC 4180) whose columns have names. A value in quotation marks may have commas and, doubled, quotation marks. Lines has put
-// together the lines of a value with line ends.
+// table is CSV (RFC 4180) whose columns have names. A value in quotation marks may have commas and, doubled, quotation
+// marks. Lines has put together the lines of a value with line ends.
 type table struct {
 	clock   clock
 	comma   byte
@@ -152,7 +152,8 @@ func (l *table) unquote(text []byte) (value, rest []byte, ok bool) {
 	}
 }
 
-// headOf returns the first line of a file if it looks like the names of the columns of a CSV file, one of which is the time.
+// headOf returns the first line of a file if it looks like the names of the columns of a CSV file, one of which is the
+// time.
 func headOf(start []byte) (line []byte, ok bool) {
 	line, _, _ = bytes.Cut(start, []byte("\n"))
 	line = bytes.TrimRight(line, "\r")

@@ -6,8 +6,8 @@ import (
 	"github.com/valyala/fastjson"
 )
 
-// object is one JSON object a line. Fields are found by their names: those of nested objects by a path with dots, such as
-// request.headers.X-Api-Key. Of an array all elements count, separated by ", ", as header fields are.
+// object is one JSON object a line. Fields are found by their names: those of nested objects by a path with dots, such
+// as request.headers.X-Api-Key. Of an array all elements count, separated by ", ", as header fields are.
 type object struct {
 	clock  clock
 	parser fastjson.Parser

@@ -48,8 +48,8 @@ func knownOf(start []byte, c clock) string {
 	return ""
 }
 
-// w3c is a log that says itself what its columns are: #Fields: date time c-ip cs-method ..., of IIS and CloudFront. Tabs separate the columns
-// of CloudFront, and spaces those of others. A second such line may come at any place.
+// w3c is a log that says itself what its columns are: #Fields: date time c-ip cs-method ..., of IIS and CloudFront.
+// Tabs separate the columns of CloudFront, and spaces those of others. A second such line may come at any place.
 type w3c struct {
 	clock      clock
 	columns    []string
@@ -177,7 +177,8 @@ func (l *w3c) Parse(line []byte, r *Record) error {
 	return nil
 }
 
-// pasted takes the pattern out of a line of a configuration: log_format main '...' '...'; of nginx, or LogFormat "..." combined of Apache.
+// pasted takes the pattern out of a line of a configuration: log_format main '...' '...'; of nginx, or LogFormat "..."
+// combined of Apache.
 func pasted(text string) string {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(text), "log_format ")
 	if !ok {

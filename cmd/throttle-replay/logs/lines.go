@@ -47,8 +47,8 @@ func (l *Lines) Start() []byte {
 
 var byteOrderMark = []byte("\ufeff")
 
-// Next returns the next line without its end, valid until the call after it. The error is TooLong, of that line alone, or that of the
-// stream: io.EOF at its end. What comes behind the last line end is a line, too.
+// Next returns the next line without its end, valid until the call after it. The error is TooLong, of that line alone,
+// or that of the stream: io.EOF at its end. What comes behind the last line end is a line, too.
 func (l *Lines) Next() (line []byte, err error) {
 	l.number++
 	searched, scanned, open := l.at, 1, false

@@ -1,7 +1,7 @@
 // Package logs reads access logs: line by line, whatever their format, as an instant and named fields.
 //
-// A Layout knows one format. What it cannot read is an error of that line alone: a log has lines that were cut off, and lines that
-// clients made up.
+// A Layout knows one format. What it cannot read is an error of that line alone: a log has lines that were cut off, and
+// lines that clients made up.
 package logs
 
 import (
@@ -16,13 +16,15 @@ import (
 type Record struct {
 	// TimeNs is when the request came, in ns since the Unix epoch.
 	TimeNs int64
-	// Fields are those that were asked for (Layout.Want), empty where the line has none. They are views that are not to be written to.
+	// Fields are those that were asked for (Layout.Want), empty where the line has none. They are views that are not to
+	// be written to.
 	Fields [][]byte
 }
 
 // Layout is the format of a log. It remembers the line before, so each file needs a Layout of its own.
 type Layout interface {
-	// Want has Parse fill in a field, and returns its index in Record.Fields. It fails for a name that no line of this format has.
+	// Want has Parse fill in a field, and returns its index in Record.Fields. It fails for a name that no line of this
+	// format has.
 	Want(name string) (int, error)
 	// Parse reads a line without its end. The error is an Unreadable.
 	Parse(line []byte, r *Record) error
@@ -62,12 +64,13 @@ type Options struct {
 	Pattern string
 	// Time names the field that says when the request came; "" looks for a usual name.
 	Time string
-	// TimeFormat is how it says so: "", which tells the usual ways apart, unix, unix_ms, unix_us, unix_ns, or a layout of Go's package
-	// time.
+	// TimeFormat is how it says so: "", which tells the usual ways apart, unix, unix_ms, unix_us, unix_ns, or a layout
+	// of Go's package time.
 	TimeFormat string
 	// Zone is where the clock hung whose times have no offset; nil is UTC.
 	Zone *time.Location
-	// Columns are the names of the columns of a CSV file; without them its first line has the names. Comma separates columns; 0 is ','.
+	// Columns are the names of the columns of a CSV file; without them its first line has the names. Comma separates
+	// columns; 0 is ','.
 	Columns []string
 	Comma   byte
 }
@@ -75,8 +78,8 @@ type Options struct {
 // ErrUnknown is the error of New for a log whose format cannot be told.
 var ErrUnknown = errors.New("cannot tell the format of the log: name it with --format, or give its --log-format")
 
-// New returns the Layout of a log that begins with start: some whole lines, which are looked at as far as the options leave
-// something open.
+// New returns the Layout of a log that begins with start: some whole lines, which are looked at as far as the options
+// leave something open.
 func New(o Options, start []byte) (Layout, error) {
 	if o.Zone == nil {
 		o.Zone = time.UTC

@@ -39,8 +39,8 @@ type source struct {
 	part part
 }
 
-// sources are where a log may have what is called by one of the names above, the best first. The names are those of nginx, Apache, Caddy,
-// Envoy, and of habit.
+// sources are where a log may have what is called by one of the names above, the best first. The names are those of
+// nginx, Apache, Caddy, Envoy, and of habit.
 var sources = map[string][]source{
 	"remote_addr": {{"remote_addr", whole}, {"a", whole}, {"h", whole}, {"request.client_ip", whole}, {"request.remote_ip", whole}, {"request.remote_addr", whole},
 		{"downstream_remote_address_without_port", whole}, {"downstream_remote_address", whole}, {"downstream_direct_remote_address_without_port", whole}, {"downstream_direct_remote_address", whole}, {"client_ip", whole}, {"remote_ip", whole},

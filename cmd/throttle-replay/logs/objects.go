@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// Objects returns a stream with each JSON object on a line of its own, where it is an array of objects, or objects of several lines. Any
-// other stream is returned as it is.
+// Objects returns a stream with each JSON object on a line of its own, where it is an array of objects, or objects of
+// several lines. Any other stream is returned as it is.
 func Objects(from io.Reader) io.Reader {
 	r := bufio.NewReaderSize(from, 64<<10)
 	start, _ := r.Peek(512)

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// pattern is a log_format of nginx or a LogFormat of Apache: texts and variables by turns. A variable ends where the text behind it begins.
+// pattern is a log_format of nginx or a LogFormat of Apache: texts and variables by turns. A variable ends where the
+// text behind it begins.
 type pattern struct {
 	clock clock
 	steps []step

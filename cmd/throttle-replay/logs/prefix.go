@@ -98,8 +98,8 @@ func IsAddress(text []byte) bool {
 	return err == nil || len(WithoutPort(text)) < len(text)
 }
 
-// WithoutPort cuts the port off an IPv6 address that has all eight groups and no brackets, as load balancers of AWS write it. Any other text is
-// returned as it is.
+// WithoutPort cuts the port off an IPv6 address that has all eight groups and no brackets, as load balancers of AWS
+// write it. Any other text is returned as it is.
 func WithoutPort(text []byte) []byte {
 	if bytes.Count(text, []byte(":")) != 8 || bytes.Contains(text, []byte("::")) || text[0] == '[' {
 		return text

@@ -1,6 +1,6 @@
 'use strict'
-// The curve: move the slider to a rate, read the bursts, choose one, copy the limit. All numbers are those of the report; nothing is
-// computed here.
+// The curve: move the slider to a rate, read the bursts, choose one, copy the limit. All numbers are those of the
+// report; nothing is computed here.
 const data = JSON.parse(document.getElementById('data').textContent)
 const get = (id) => document.getElementById(id)
 const svgNamespace = 'http://www.w3.org/2000/svg'

@@ -8,14 +8,15 @@ import (
 	"redis-throttle/cmd/throttle-replay/replay"
 )
 
-// Snippet is how a limit is written in one place. {count}, {unit} and {burst} are those of the limit, {goUnit} is the unit in Go.
+// Snippet is how a limit is written in one place. {count}, {unit} and {burst} are those of the limit, {goUnit} is the
+// unit in Go.
 type Snippet struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
 }
 
-// keyed is how a place writes the key of the report. What it has no word for is a function that the user has to write, and the
-// snippet says of what.
+// keyed is how a place writes the key of the report. What it has no word for is a function that the user has to write,
+// and the snippet says of what.
 type keyed struct{ golang, node, python, java, gateway string }
 
 // keysOf writes the key.
@@ -49,7 +50,8 @@ func keysOf(r *replay.Report) (k keyed) {
 
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `\'`) + "'" }
 
-// remarks are what a snippet has to say: which requests it is for, whose key, and what they cost, where no option of the place can.
+// remarks are what a snippet has to say: which requests it is for, whose key, and what they cost, where no option of
+// the place can.
 func remarks(r *replay.Report, k keyed) (all []string) {
 	for _, where := range r.Where {
 		all = append(all, "Only for requests with "+where)

@@ -7,7 +7,8 @@ import (
 	"sync/atomic"
 )
 
-// periodsNs are the periods whose fullest one is found for each client: a second, a minute and an hour of the clock, UTC.
+// periodsNs are the periods whose fullest one is found for each client: a second, a minute and an hour of the clock,
+// UTC.
 var periodsNs = [...]int64{1e9, minuteNs, hourNs}
 
 // crest is the fullest period of a client.

@@ -1,8 +1,8 @@
 package replay
 
-// A stream may be several logs one behind the other, not all of them in order: zcat access.log.*.gz puts the newest first. Lines that are far
-// too late, many of them without one between that is not, begin a chapter. Each chapter is brought into order by itself, and the
-// requests of a client are merged when they are read back.
+// A stream may be several logs one behind the other, not all of them in order: zcat access.log.*.gz puts the newest
+// first. Lines that are far too late, many of them without one between that is not, begin a chapter. Each chapter is
+// brought into order by itself, and the requests of a client are merged when they are read back.
 
 const (
 	leastChapter = mostFuture // late lines without any other between begin a chapter; so do those at the end of the log
@@ -17,8 +17,8 @@ func (r *run) setAside(e event) error {
 	return r.beginChapter()
 }
 
-// beginChapter has the log go on at the events that were set aside. The rules of a gateway decide all requests in turn, so that there they stay
-// left out.
+// beginChapter has the log go on at the events that were set aside. The rules of a gateway decide all requests in turn,
+// so that there they stay left out.
 func (r *run) beginChapter() error {
 	if len(r.late) == 0 {
 		return nil

@@ -34,11 +34,12 @@ const nobody = ^uint32(0)
 // rare is how many requests make a client one that is not rare.
 const rare = blockEvents
 
-// clients are all that are known, up to a number. Beyond that number, of the clients with few requests a sample is kept: one in 2^level, by
-// the hash of the key. A client that turns out to make more is kept from then on, whatever its hash is.
+// clients are all that are known, up to a number. Beyond that number, of the clients with few requests a sample is
+// kept: one in 2^level, by the hash of the key. A client that turns out to make more is kept from then on, whatever its
+// hash is.
 //
-// Clients are told apart by a hash of 64 bits. That any two of a million share one has a probability of 3 in 10^8; they would be counted
-// as one.
+// Clients are told apart by a hash of 64 bits. That any two of a million share one has a probability of 3 in 10^8; they
+// would be counted as one.
 type clients struct {
 	most     int
 	hasCosts bool
@@ -70,7 +71,8 @@ func newClients(o *Options) *clients {
 
 func (t *clients) at(i uint32) *client { return &t.pages[i/pageClients][i%pageClients] }
 
-// find returns the client of a key, nobody if its requests are left out. thinned says that clients were dropped to make room.
+// find returns the client of a key, nobody if its requests are left out. thinned says that clients were dropped to make
+// room.
 func (t *clients) find(key []byte) (index uint32, thinned bool) {
 	hash := maphash.Bytes(t.seed, key)
 	if i, ok := t.index[hash]; ok {
@@ -136,7 +138,8 @@ func (t *clients) weight(c *client) int64 {
 // mostLevel bounds the sample.
 const mostLevel = 40
 
-// thin makes room. It makes the sample smaller, unless many clients are here because the sketch took them for what they are not.
+// thin makes room. It makes the sample smaller, unless many clients are here because the sketch took them for what they
+// are not.
 func (t *clients) thin() (dropped bool) {
 	if t.sketch == nil {
 		t.sketch = newSketch()
@@ -269,8 +272,8 @@ func (h *history) feedRest(feed func(times, costs []int64)) {
 	h.times, h.costs = h.times[:0], h.costs[:0]
 }
 
-// sketch counts the requests of clients that are not known, in bounded memory: a count-min sketch of two rows. A count may be too high,
-// which keeps a rare client for a while, and never too low.
+// sketch counts the requests of clients that are not known, in bounded memory: a count-min sketch of two rows. A count
+// may be too high, which keeps a rare client for a while, and never too low.
 type sketch struct{ rows [2][]uint8 }
 
 const sketchWidth = 1 << 22

@@ -98,8 +98,8 @@ func (c *counts) above(n int64) (times int64) {
 	return times
 }
 
-// waits are lengths of time in ms, in classes: those below 256 exactly, longer ones by their first eight bits. A class is called by its
-// longest time, so that nobody is told to come back too early.
+// waits are lengths of time in ms, in classes: those below 256 exactly, longer ones by their first eight bits. A class
+// is called by its longest time, so that nobody is told to come back too early.
 type waits struct {
 	classes [64 << 7]int64
 	total   int64

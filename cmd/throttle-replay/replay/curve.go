@@ -11,10 +11,11 @@ import (
 
 // The curve of a token bucket: for each rate, the burst that a client needs never to be limited.
 //
-// A bucket with the emission interval E that never denies anything adds E to its backlog with each unit, and the backlog falls by the
-// time that passes. A limit with burst B denies as soon as the backlog would exceed B x E (package gcra). So the burst that a client needs is
-// the highest backlog, in emission intervals, rounded up: one pass over its requests, with two numbers. No estimate is in it, and no limit
-// has to be tried. A faster rate never needs a larger burst.
+// A bucket with the emission interval E that never denies anything adds E to its backlog with each unit, and the
+// backlog falls by the time that passes. A limit with burst B denies as soon as the backlog would exceed B x E (package
+// gcra). So the burst that a client needs is the highest backlog, in emission intervals, rounded up: one pass over its
+// requests, with two numbers. No estimate is in it, and no limit has to be tried. A faster rate never needs a larger
+// burst.
 
 // rate is a rate that people write: count per unit.
 type rate struct {
@@ -37,7 +38,8 @@ func (r rate) limit(burst int64) (l gcra.Limit, ok bool) {
 // words are what CL.LIMIT is told.
 func (r rate) words(burst int64) string { return fmt.Sprintf("RATE %s BURST %d", r, burst) }
 
-// rates are those that a report offers, from the slowest to the fastest: numbers that people choose, eight or so for each power of ten.
+// rates are those that a report offers, from the slowest to the fastest: numbers that people choose, eight or so for
+// each power of ten.
 var rates = func() (all []rate) {
 	add := func(unit string, counts ...int64) {
 		for _, n := range counts {
@@ -60,8 +62,8 @@ var rates = func() (all []rate) {
 // mostRates is how many of them a report has at most.
 const mostRates = 48
 
-// chooseRates returns the rates at which there is something to choose: from half of what an ordinary client does in its busiest hour, to
-// what the largest client does in its busiest second.
+// chooseRates returns the rates at which there is something to choose: from half of what an ordinary client does in its
+// busiest hour, to what the largest client does in its busiest second.
 func chooseRates(perHour, perSecond, mostUnits int64) []rate {
 	from := slices.IndexFunc(rates, func(r rate) bool { return r.emissionNs <= 2*hourNs/max(perHour, 1) })
 	to := slices.IndexFunc(rates, func(r rate) bool { return r.emissionNs <= 1e9/max(perSecond, 1) })
@@ -153,8 +155,8 @@ type column struct {
 // fewClients is how many make a share of 99.9 % none that leaves a client out.
 const fewClients = 1000
 
-// columnsOf are the columns of a curve. Of few clients, a share leaves nobody out, so the largest one, two and five are left out instead: the
-// largest may be who should be limited.
+// columnsOf are the columns of a curve. Of few clients, a share leaves nobody out, so the largest one, two and five are
+// left out instead: the largest may be who should be limited.
 func columnsOf(clients, outliers int64) (all []column) {
 	all = append(all, column{name: "50 %", share: share{50, 100}})
 	if clients >= fewClients {
@@ -201,9 +203,9 @@ func (p *point) finish(columns []column) {
 	p.denied = make([]int64, len(p.bursts))
 }
 
-// knee is the point of a curve at which a limit lets the least through in any minute: its burst, and what comes back meanwhile. At slower
-// rates the burst grows by more than the rate spares, and at faster ones it shrinks by less. Of equal points it is the one with the smallest
-// burst.
+// knee is the point of a curve at which a limit lets the least through in any minute: its burst, and what comes back
+// meanwhile. At slower rates the burst grows by more than the rate spares, and at faster ones it shrinks by less. Of
+// equal points it is the one with the smallest burst.
 func knee(points []point, at int) (best int) {
 	least := int64(math.MaxInt64)
 	for i := range points {

@@ -27,7 +27,8 @@ func appendGap(dst []byte, ns int64) []byte {
 	return binary.AppendUvarint(dst, uint64(ns)<<2|code)
 }
 
-// decode appends n requests to times and costs. The first came at baseNs. Without costs each takes a unit, and costs stays empty.
+// decode appends n requests to times and costs. The first came at baseNs. Without costs each takes a unit, and costs
+// stays empty.
 func decode(encoded []byte, n int, baseNs int64, hasCosts bool, times, costs []int64) (_, _ []int64) {
 	at := baseNs
 	for i := range n {

@@ -8,7 +8,8 @@ import (
 	"redis-throttle/cmd/throttle-replay/logs"
 )
 
-// Gateway is rules that decide requests by more than one key: the files of a gateway. It decides all requests in the order of their times.
+// Gateway is rules that decide requests by more than one key: the files of a gateway. It decides all requests in the
+// order of their times.
 type Gateway interface {
 	// Name and Words are what a report calls it.
 	Name() string
@@ -80,7 +81,8 @@ func (g *gatewayTrial) decide(e *event, request any) error {
 	return nil
 }
 
-// note counts what each rule said. The rule that denies for the longest time, the first of several, is the one that decided.
+// note counts what each rule said. The rule that denies for the longest time, the first of several, is the one that
+// decided.
 func (g *gatewayTrial) note(v *Verdict) {
 	decided, isShadowed := -1, false
 	for i, one := range v.Rules {
@@ -153,8 +155,8 @@ func (g *gatewayTrial) result(r *run, s *series) Result {
 	return result
 }
 
-// instants counts by time, before anybody knows how long the log is: by seconds, and by minutes or hours if there are many of them. Parts of
-// a series that is as long are whole minutes or hours.
+// instants counts by time, before anybody knows how long the log is: by seconds, and by minutes or hours if there are
+// many of them. Parts of a series that is as long are whole minutes or hours.
 type instants struct {
 	unitNs int64
 	counts map[int64]int64 // by instant, in units

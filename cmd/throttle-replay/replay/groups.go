@@ -13,8 +13,8 @@ import (
 	"redis-throttle/cmd/throttle-replay/logs"
 )
 
-// Groups are clients that somebody may not want to hit: addresses that many people share, search engines, and those that the user names.
-// Each result says which of them it would have denied something.
+// Groups are clients that somebody may not want to hit: addresses that many people share, search engines, and those
+// that the user names. Each result says which of them it would have denied something.
 
 // Known is a group that the user names: the clients with a request for which all of Where holds.
 type Known struct {

@@ -208,7 +208,8 @@ func lastIndex(all []int64, n int64) int {
 	return i - 1
 }
 
-// The burst that the curve says is the smallest with which the limit itself denies nothing: each smaller one denies something.
+// The burst that the curve says is the smallest with which the limit itself denies nothing: each smaller one denies
+// something.
 func TestTheCurveIsTheSmallestBurstThatDeniesNothing(t *testing.T) {
 	t.Parallel()
 	require.True(t, slices.IsSortedFunc(rates, func(a, b rate) int { return cmp.Compare(b.emissionNs, a.emissionNs) }))
@@ -313,7 +314,8 @@ func TestTheKneeLetsTheLeastThroughInAMinute(t *testing.T) {
 	assert.Equal(t, "10/m", points[knee(points, 0)].String())
 }
 
-// Clients beyond the bound are sampled: those with many requests are all there, of the others so many that their weights add up.
+// Clients beyond the bound are sampled: those with many requests are all there, of the others so many that their
+// weights add up.
 func TestRareClientsAreSampled(t *testing.T) {
 	t.Parallel()
 	const many, rareOnes = 50, 200_000
@@ -362,7 +364,8 @@ func TestRareClientsAreSampled(t *testing.T) {
 	assert.Equal(t, int64(rareOnes*2-1+many*rareOnes/100), noted+all.leftOut-droppedOf(all, noted), "every request is counted once")
 }
 
-// droppedOf is how many requests were noted of clients that were dropped later: these are among those that were left out.
+// droppedOf is how many requests were noted of clients that were dropped later: these are among those that were left
+// out.
 func droppedOf(all *clients, noted int64) int64 {
 	kept := int64(0)
 	for i := range all.count {

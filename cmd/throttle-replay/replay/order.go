@@ -13,9 +13,9 @@ type event struct {
 
 func (e *event) before(o *event) bool { return e.ns < o.ns || e.ns == o.ns && e.seq < o.seq }
 
-// order brings requests into the order of their times. A server writes a line when a request ends, so lines are out of order by as much
-// as requests take. It holds requests back for a while, but no more than some number of them. A line that is in order costs the same however
-// many are held back, and another one the logarithm of that.
+// order brings requests into the order of their times. A server writes a line when a request ends, so lines are out of
+// order by as much as requests take. It holds requests back for a while, but no more than some number of them. A line
+// that is in order costs the same however many are held back, and another one the logarithm of that.
 type order struct {
 	lateNs int64
 	most   int
@@ -126,7 +126,8 @@ func (h *events) Pop() any {
 	return last
 }
 
-// mostFuture is how many lines may be from the future, by a clock that was wrong, without any line being late because of them.
+// mostFuture is how many lines may be from the future, by a clock that was wrong, without any line being late because
+// of them.
 const mostFuture = 256
 
 // newest tells how far a log has come: to what all but the mostFuture latest lines say.

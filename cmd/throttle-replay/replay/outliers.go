@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// Clients that stand out: attackers, loops, monitors. A limit that spares them is their own rate, so suggestions leave them out, and the
-// report names them. Who stands out is far from the others by what it does in its fullest minute or hour. Only where nobody does, the
-// whole log is looked at: a client that tries twice an hour all day.
+// Clients that stand out: attackers, loops, monitors. A limit that spares them is their own rate, so suggestions leave
+// them out, and the report names them. Who stands out is far from the others by what it does in its fullest minute or
+// hour. Only where nobody does, the whole log is looked at: a client that tries twice an hour all day.
 
 // measure is something that clients are compared by.
 type measure int
@@ -21,7 +21,8 @@ const (
 	measureCount
 )
 
-// How far a client has to be from the others to stand out. These are judgements, which the mixtures in suggest_test.go hold.
+// How far a client has to be from the others to stand out. These are judgements, which the mixtures in suggest_test.go
+// hold.
 const (
 	leastOutlier    = 10 // units: fewer are no load, whatever the others do
 	overMedian      = 10 // times
@@ -32,8 +33,8 @@ const (
 	wideGap         = 10 // with which up to a third of the clients may stand out; otherwise a tenth
 )
 
-// cut returns the number above which clients stand out, and whether any do. It is the lowest such number, so that the largest of several
-// attackers does not hide the others.
+// cut returns the number above which clients stand out, and whether any do. It is the lowest such number, so that the
+// largest of several attackers does not hide the others.
 func cut(c *counts) (most int64, ok bool) {
 	if c.total < 3 {
 		return 0, false
@@ -216,8 +217,8 @@ func (p *point) isLimit(column int) bool {
 	return ok
 }
 
-// stopping is the point that lets the least through in a minute, of those that stop as many of the clients that stand out as any, and take
-// nearly as much from them.
+// stopping is the point that lets the least through in a minute, of those that stop as many of the clients that stand
+// out as any, and take nearly as much from them.
 func stopping(points []point, stops []stop, column int) (best int, ok bool) {
 	most, lost := int64(0), 0.0
 	for _, s := range stops {
@@ -247,5 +248,6 @@ func stopping(points []point, stops []stop, column int) (best int, ok bool) {
 // isShared reports whether an address seems to have many people behind it.
 func (c *client) isShared() bool { return c.agentCount() >= sharedAgents }
 
-// agentCount is how many user agents a client has had, about: by a bitmap of their hashes (linear counting), up to 64 or so.
+// agentCount is how many user agents a client has had, about: by a bitmap of their hashes (linear counting), up to 64
+// or so.
 func (c *client) agentCount() int64 { return agentsOf[bits.OnesCount64(c.agents)] }

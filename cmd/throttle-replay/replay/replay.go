@@ -1,8 +1,8 @@
-// Package replay tries limits on requests that were made: who would have been denied, when, and for how long. The decisions are those of
-// the module, by its own packages and by the clock of the log.
+// Package replay tries limits on requests that were made: who would have been denied, when, and for how long. The
+// decisions are those of the module, by its own packages and by the clock of the log.
 //
-// It goes through the log once. What it keeps of a request is who made it, when, and what it took: two or three bytes, of which a few
-// per client stay in memory. Limits are tried afterwards, on one client after the other.
+// It goes through the log once. What it keeps of a request is who made it, when, and what it took: two or three bytes,
+// of which a few per client stay in memory. Limits are tried afterwards, on one client after the other.
 package replay
 
 import (
@@ -44,7 +44,8 @@ type Options struct {
 	// TempDir is the folder of a temporary file for what memory has no room for; "" is the system's.
 	TempDir string
 
-	// Progress is told, now and then, how many bytes of how many were read, and how many lines. Total is 0 if nobody knows.
+	// Progress is told, now and then, how many bytes of how many were read, and how many lines. Total is 0 if nobody
+	// knows.
 	Progress func(read, total, lines int64)
 
 	memoryBytes int // of requests in memory before the temporary file; 0 is 64 MiB
@@ -97,7 +98,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 // mostWithoutAddress is the share of lines, in percent, that may lack an address where the key asks for one.
 const mostWithoutAddress = 5
 
-// checkAddresses refuses a log of which too much has no address: each client would be one that nobody has, or all would be one.
+// checkAddresses refuses a log of which too much has no address: each client would be one that nobody has, or all would
+// be one.
 func (r *run) checkAddresses() error {
 	n := r.count.NoAddress
 	all := n + r.count.Requests + r.count.Late
@@ -146,7 +148,8 @@ func (r *run) read(ctx context.Context) error {
 		return err
 	}
 	for {
-		// The stream whose next request came first goes on. One that was not opened yet is opened when its first request may be next.
+		// The stream whose next request came first goes on. One that was not opened yet is opened when its first
+		// request may be next.
 		next := r.earliest()
 		if len(waiting) > 0 && (next == nil || waiting[0].first <= next.next.ns) {
 			if err := r.open(ctx, waiting[0]); err != nil {

@@ -102,7 +102,8 @@ func naively(t testing.TB, all []made, words string, costs bool, limits int) cou
 	return c
 }
 
-// Every kind of limit, with every option, decides each request as a server would that had all keys, on whatever day the log was written.
+// Every kind of limit, with every option, decides each request as a server would that had all keys, on whatever day the
+// log was written.
 func TestDecisionsAreThoseOfAServerWithAllKeys(t *testing.T) {
 	t.Parallel()
 	tried := []string{
@@ -353,7 +354,8 @@ func TestKeysAreHashedUnlessTheyAreToBeShown(t *testing.T) {
 	assert.NotEqual(t, salted, names(false, "other salt"))
 }
 
-// Of more clients than there may be, the report says what it estimates. Clients with many requests are all there, as they are.
+// Of more clients than there may be, the report says what it estimates. Clients with many requests are all there, as
+// they are.
 func TestAReportOfASampleSaysSo(t *testing.T) {
 	t.Parallel()
 	random := chance.New(t)

@@ -274,8 +274,9 @@ func suggestedOrder(columns []column) (order []int) {
 	return order
 }
 
-// toCopy marks the suggestion to begin with, and returns its index, -1 for none: what spares the clients that do not stand out, or else what
-// spares most of those that deny anything. What denies nothing may be the rate of somebody who should be denied.
+// toCopy marks the suggestion to begin with, and returns its index, -1 for none: what spares the clients that do not
+// stand out, or else what spares most of those that deny anything. What denies nothing may be the rate of somebody who
+// should be denied.
 func toCopy(p *Report, points []point, columns []column) (best int) {
 	best = -1
 	for i, s := range p.Suggestions {
@@ -293,8 +294,8 @@ func toCopy(p *Report, points []point, columns []column) (best int) {
 	return best
 }
 
-// quotaOf returns the count and the period that all kinds of limits are tried with, and the burst of a RATE: those of the first limit of the
-// first set, or else of the suggestion to begin with. Limits with more words are not compared.
+// quotaOf returns the count and the period that all kinds of limits are tried with, and the burst of a RATE: those of
+// the first limit of the first set, or else of the suggestion to begin with. Limits with more words are not compared.
 func (r *run) quotaOf(p *Report, suggested []*compiled, copied int) (quota, burst string) {
 	limit := ""
 	switch {

@@ -144,7 +144,8 @@ func (m mixture) log(random *rand.Rand) (lines []string) {
 	return lines
 }
 
-// The suggestion to copy denies nothing to ordinary clients, and most of what they ask for to the others, which the report names.
+// The suggestion to copy denies nothing to ordinary clients, and most of what they ask for to the others, which the
+// report names.
 func TestTheSuggestionSparesOrdinaryClientsAndDeniesTheOthers(t *testing.T) {
 	t.Parallel()
 	for name, m := range mixtures {
@@ -202,7 +203,8 @@ func TestWhatDeniesNothingIsNoSuggestionToCopy(t *testing.T) {
 	}
 }
 
-// A suggestion says which known groups it would hit. A group that the user names never stands out, so that what spares the others spares it.
+// A suggestion says which known groups it would hit. A group that the user names never stands out, so that what spares
+// the others spares it.
 func TestResultsSayWhichGroupsTheyHit(t *testing.T) {
 	t.Parallel()
 	m := mixture{ordinary: 500, does: reads, shared: 3, attacker: several(2, "", func(i int) behaviour { return steady(float64(10*i+10), 9*time.Hour, 10*time.Minute) })}

@@ -266,8 +266,8 @@ func resultRow(s *replay.Result) []string {
 	return append(row, Waits(s)...)
 }
 
-// Waits lists how long half, 90 % and 99 % of the denied requests wait at most, and the longest wait. Requests that no wait makes possible are
-// left out, unless there are no others.
+// Waits lists how long half, 90 % and 99 % of the denied requests wait at most, and the longest wait. Requests that no
+// wait makes possible are left out, unless there are no others.
 func Waits(s *replay.Result) (all []string) {
 	for _, ms := range []int64{s.Waits.P50, s.Waits.P90, s.Waits.P99, s.Waits.Max} {
 		if s.Waits.Never == s.Denied {
@@ -537,7 +537,8 @@ func Percent(part, whole int64) string {
 	return fmt.Sprintf("%.1f %%", share)
 }
 
-// Duration is a length of time in ms, in the largest unit that leaves it two digits or so. A negative one is never over.
+// Duration is a length of time in ms, in the largest unit that leaves it two digits or so. A negative one is never
+// over.
 func Duration(ms int64) string {
 	if ms < 0 {
 		return "never"
@@ -557,8 +558,8 @@ func Duration(ms int64) string {
 	return fmt.Sprintf("%d ms", ms)
 }
 
-// Plain is text that a terminal shows and does not obey: of what a client may have sent, what is no printable character is escaped, and
-// so are marks that turn the direction of text.
+// Plain is text that a terminal shows and does not obey: of what a client may have sent, what is no printable character
+// is escaped, and so are marks that turn the direction of text.
 func Plain(text string) string {
 	var b strings.Builder
 	for _, c := range text {

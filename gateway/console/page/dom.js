@@ -1,4 +1,5 @@
-// Helpers: elements whose text is set as text, and lists that keep the elements they have, so that whoever is on a button stays there.
+// Helpers: elements whose text is set as text, and lists that keep the elements they have, so that whoever is on a
+// button stays there.
 
 export const $ = (id) => document.getElementById(id)
 
@@ -16,7 +17,8 @@ export function set(e, text) {
 	if (e.textContent !== text) e.textContent = text
 }
 
-// list shows items in a parent. make returns an element for an item; where what it shows is the same as before, the element stays.
+// list shows items in a parent. make returns an element for an item; where what it shows is the same as before, the
+// element stays.
 export function list(parent, items, keyOf, make) {
 	const had = new Map([...parent.children].map((e) => [e.dataset.id, e])), times = new Map()
 	let before = parent.firstElementChild
@@ -56,7 +58,8 @@ export function spotOf(element) {
 	return row ? { element, parent: row.parentElement, id: row.dataset.id, act: element.dataset.act } : undefined
 }
 
-// goBack puts the focus where it was: on the same button, on another one of its row, on the next best of the list, or on its heading.
+// goBack puts the focus where it was: on the same button, on another one of its row, on the next best of the list, or
+// on its heading.
 export function goBack(spot) {
 	if (spot.element.isConnected) return
 	const row = [...spot.parent.children].find((e) => e.dataset.id === spot.id)
@@ -66,7 +69,8 @@ export function goBack(spot) {
 	;(buttons.find((b) => b.dataset.act === spot.act) ?? buttons[0] ?? spot.parent.querySelector('button') ?? heading).focus()
 }
 
-// renew puts what has changed into an element. Its buttons stay where they do the same: a press may have begun on one of them.
+// renew puts what has changed into an element. Its buttons stay where they do the same: a press may have begun on one
+// of them.
 function renew(e, fresh) {
 	const acts = e.querySelector('.acts'), others = fresh.querySelector('.acts')
 	if (acts?.dataset.does !== others?.dataset.does || (acts && acts.parentElement !== e)) return false

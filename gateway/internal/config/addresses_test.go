@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// {client} is the key that the table of all languages has for an address, and the client that it has for what proxies say.
+// {client} is the key that the table of all languages has for an address, and the client that it has for what proxies
+// say.
 func TestClientsAreThoseOfAllLanguages(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../../spec/clients/addresses.json")

@@ -1,5 +1,5 @@
-// Package config reads the configuration of the gateway: the YAML of envoyproxy/ratelimit, with some keys more. A Config never
-// changes once it is loaded.
+// Package config reads the configuration of the gateway: the YAML of envoyproxy/ratelimit, with some keys more. A
+// Config never changes once it is loaded.
 package config
 
 import (
@@ -120,11 +120,13 @@ type Rule struct {
 	Batch int64
 	// Metadata is what the file attaches to the descriptor: structpb.NewStruct takes it.
 	Metadata map[string]any
-	// Ban bans the key of a request that the limits deny, if it is not 0, with the last of as many denials as BanAfter says, such as "10/1h".
+	// Ban bans the key of a request that the limits deny, if it is not 0, with the last of as many denials as BanAfter
+	// says, such as "10/1h".
 	Ban      time.Duration
 	BanAfter string
-	// Policy is the name by which a hash in Redis may change Limits and Ban; "" for none. Field is the field of the hash that they are from,
-	// "" for those of the file. None says that the field lets everything through; the rule is Unlimited then.
+	// Policy is the name by which a hash in Redis may change Limits and Ban; "" for none. Field is the field of the
+	// hash that they are from, "" for those of the file. None says that the field lets everything through; the rule is
+	// Unlimited then.
 	Policy, Field string
 	None          bool
 

@@ -365,7 +365,8 @@ func TestDoubtsAreTold(t *testing.T) {
 	}
 }
 
-// A file whose descriptors or routes limit nothing is hardly what its author wanted. Where one of them does, the others are exceptions.
+// A file whose descriptors or routes limit nothing is hardly what its author wanted. Where one of them does, the others
+// are exceptions.
 func TestFilesThatLimitNothingAreDoubted(t *testing.T) {
 	t.Parallel()
 	const limited = "descriptors: [{key: a, descriptors: [{key: b}, {key: c, limits: [RATE 5/s]}]}]\n"
@@ -386,7 +387,8 @@ func TestFilesThatLimitNothingAreDoubted(t *testing.T) {
 	}
 }
 
-// What a browser asks first is not charged, unless a route names OPTIONS, lets nobody through, or the file says so. Nothing else is free.
+// What a browser asks first is not charged, unless a route names OPTIONS, lets nobody through, or the file says so.
+// Nothing else is free.
 func TestPreflightsAreNotCharged(t *testing.T) {
 	t.Parallel()
 	const file = `routes:
@@ -427,7 +429,8 @@ descriptors: [{key: all, limits: [RATE 5/s]}, {key: address, value: 192.0.2.1, l
 	}
 }
 
-// Services read more paths than one as the same. A loose route is for all of them, and a route to a limit of no requests is loose by itself.
+// Services read more paths than one as the same. A loose route is for all of them, and a route to a limit of no
+// requests is loose by itself.
 func TestLooseRoutesAreForOtherWritingsOfThePath(t *testing.T) {
 	t.Parallel()
 	d := domain(t, `
@@ -455,7 +458,8 @@ descriptors:
 	}
 }
 
-// A # is no part of a path for many services, and a part of it for others: both count. Nor is a host another one in capital letters.
+// A # is no part of a path for many services, and a part of it for others: both count. Nor is a host another one in
+// capital letters.
 func TestRoutesAreFoundWhateverStandsBehindThePathOrInTheHost(t *testing.T) {
 	t.Parallel()
 	d := domain(t, `

@@ -10,7 +10,8 @@ import (
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 )
 
-// Dump writes a line for each rule, as envoyproxy/ratelimit does at /rlconfig. What its files cannot say comes behind that.
+// Dump writes a line for each rule, as envoyproxy/ratelimit does at /rlconfig. What its files cannot say comes behind
+// that.
 func (c *Config) Dump(w io.Writer) {
 	for _, name := range slices.Sorted(maps.Keys(c.Domains)) {
 		c.Domains[name].root.dump(w)

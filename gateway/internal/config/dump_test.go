@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Rules are lines as envoyproxy/ratelimit writes them. What its files cannot say stands behind that, and a line stays one line.
+// Rules are lines as envoyproxy/ratelimit writes them. What its files cannot say stands behind that, and a line stays
+// one line.
 func TestRulesAreDumpedByLine(t *testing.T) {
 	t.Parallel()
 	c, err := load(t, false, `

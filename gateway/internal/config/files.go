@@ -37,8 +37,9 @@ type file struct {
 // most is how many files and folders are read. Folders that lead to each other by links could go on for ever.
 const most = 10_000
 
-// Read reads files, and the files in folders and below. Files and folders whose name begins with a dot are left out, such as those
-// that Kubernetes keeps beside the files of a ConfigMap. Symbolic links are followed. What cannot be read is told by Parse.
+// Read reads files, and the files in folders and below. Files and folders whose name begins with a dot are left out,
+// such as those that Kubernetes keeps beside the files of a ConfigMap. Symbolic links are followed. What cannot be read
+// is told by Parse.
 func Read(paths ...string) Files { return read(false, paths) }
 
 // ReadOnce is Read for files that are not read again. So each path may be that of a pipe, too.
@@ -69,7 +70,8 @@ func read(isOnce bool, paths []string) Files {
 	return f
 }
 
-// Parse makes a configuration of files. All mistakes are reported at once. With merge, several files can be about one domain.
+// Parse makes a configuration of files. All mistakes are reported at once. With merge, several files can be about one
+// domain.
 func (f Files) Parse(merge bool) (*Config, error) {
 	c := &Config{Domains: map[string]*Domain{}, Version: f.Version}
 	errs := slices.Clone(f.errs)
@@ -113,7 +115,8 @@ func (f Files) Parse(merge bool) (*Config, error) {
 // siblings ends a path that stands for a folder and what is beside it.
 const siblings = "{,.*}"
 
-// WithSiblings is a path for Read: the folder, and beside it what has its name with a dot and more, as upstream reads below RUNTIME_ROOT.
+// WithSiblings is a path for Read: the folder, and beside it what has its name with a dot and more, as upstream reads
+// below RUNTIME_ROOT.
 func WithSiblings(folder string) string { return folder + siblings }
 
 func (f *Files) readWithSiblings(folder string) {
@@ -135,7 +138,8 @@ func (f *Files) readWithSiblings(folder string) {
 	}
 }
 
-// read adds the file at path, or those in the folder at path, in the order of their names. The folders above are those that it came by.
+// read adds the file at path, or those in the folder at path, in the order of their names. The folders above are those
+// that it came by.
 func (f *Files) read(path string, above ...fs.FileInfo) {
 	if f.seen++; f.seen > most {
 		return

@@ -196,7 +196,8 @@ func TestEveryWordOfALimitIsKnownOrRefusedByItsName(t *testing.T) {
 	assert.Greater(t, seen, len(known))
 }
 
-// Many routes to a level with many values are loaded in a time that a person waits for, and each knows what it leads to.
+// Many routes to a level with many values are loaded in a time that a person waits for, and each knows what it leads
+// to.
 func TestThousandsOfRoutesLoadShortly(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder

@@ -16,8 +16,8 @@ import (
 	"redis-throttle/ratelimit"
 )
 
-// The limits of a descriptor are read by the parser of CL.LIMIT, so that a word which is added there is known here or refused by its
-// name. NAME and UNIT are the file's alone: they follow a limit and are kept apart.
+// The limits of a descriptor are read by the parser of CL.LIMIT, so that a word which is added there is known here or
+// refused by its name. NAME and UNIT are the file's alone: they follow a limit and are kept apart.
 
 // ofLimit is what CL.LIMIT takes.
 var ofLimit = words.Compile(words.Form{Command: "LIMIT"})
@@ -172,7 +172,8 @@ var takesValue = func() map[string]bool {
 	return all
 }()
 
-// untilSemicolon returns the words up to a semicolon or a line break, and what comes behind it. Words with spaces are in quotation marks.
+// untilSemicolon returns the words up to a semicolon or a line break, and what comes behind it. Words with spaces are
+// in quotation marks.
 func untilSemicolon(text string) (all []string, rest string, err error) {
 	for {
 		text = strings.TrimLeft(text, " \t\r")

@@ -13,7 +13,8 @@ import (
 // Entry is a part of a descriptor of a request.
 type Entry struct {
 	Key, Value string
-	// address is that of a client whose Value is a network, since it has all addresses of that: networks of the file hold the address.
+	// address is that of a client whose Value is a network, since it has all addresses of that: networks of the file
+	// hold the address.
 	address netip.Addr
 }
 
@@ -50,7 +51,8 @@ func (d *Domain) Match(entries []Entry) Match {
 	return m
 }
 
-// walk appends the nodes that entries lead to, level by level, as far as there are any. at is that of the last entry, nil if there is none.
+// walk appends the nodes that entries lead to, level by level, as far as there are any. at is that of the last entry,
+// nil if there is none.
 func (d *Domain) walk(entries []Entry, way []*node) (all []*node, at *node) {
 	at = d.root
 	for i := range entries {
@@ -119,7 +121,8 @@ func (n *node) metric(e *Entry, detailed bool) string {
 // longest is how long a value in a key can be. A longer one is hashed, so that clients do not fill the memory of Redis.
 const longest = 200
 
-// key is {DOMAIN|KEY=VALUE}|KEY=VALUE..., where the part in braces picks the slot. Way are the nodes of the entries, if they have any.
+// key is {DOMAIN|KEY=VALUE}|KEY=VALUE..., where the part in braces picks the slot. Way are the nodes of the entries, if
+// they have any.
 func (d *Domain) key(entries []Entry, way []*node) (key, tag string) {
 	tagged := slices.IndexFunc(entries, func(e Entry) bool { return d.tag == "" || (d.tag != hashTagDomain && d.tag == e.Key) })
 	var buffer [512]byte
@@ -147,8 +150,8 @@ func (d *Domain) key(entries []Entry, way []*node) (key, tag string) {
 	return string(b), tag
 }
 
-// shared is the value of an entry, or the address, wildcard or network that all values have one state of. A network that is a part of the
-// value's is one: the value is also that of clients outside of it.
+// shared is the value of an entry, or the address, wildcard or network that all values have one state of. A network
+// that is a part of the value's is one: the value is also that of clients outside of it.
 func (n *node) shared(e *Entry) string {
 	if n.share || n.isAddress || (n.inNetwork && e.address.IsValid() && n.isWithin(e.Value)) {
 		return strings.TrimPrefix(n.key, e.Key+"_")
@@ -162,8 +165,8 @@ func (n *node) isWithin(other string) bool {
 	return ok && n.network.Bits() > whole.Bits() && whole.Contains(n.network.Addr())
 }
 
-// ProbeKey is a key that no descriptor of a file has, to find out whether Redis decides. Those of other n are in other slots, if any of the domain's
-// keys may be.
+// ProbeKey is a key that no descriptor of a file has, to find out whether Redis decides. Those of other n are in other
+// slots, if any of the domain's keys may be.
 func (d *Domain) ProbeKey(n int) string {
 	key, _ := d.key([]Entry{{Key: cmp.Or(d.tag, "throttle-gateway"), Value: "probe" + strconv.Itoa(n)}}, nil)
 	return key
@@ -186,8 +189,8 @@ func appendPlain(b []byte, text string) []byte {
 	return b
 }
 
-// Override is the match of a descriptor that brings its own limit, which is not shared with the file's. Its key does not hold its number: what was
-// charged stays charged when that is raised.
+// Override is the match of a descriptor that brings its own limit, which is not shared with the file's. Its key does
+// not hold its number: what was charged stays charged when that is raised.
 // The limit is requests in each interval of units times unit.
 func (d *Domain) Override(entries []Entry, requests uint32, unit Unit, units uint32) (Match, error) {
 	limits, shown, err := limitOf(d.kind, requests, unit, units)

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// networks are the nodes whose values are networks, such as 10.0.0.0/8, or addresses. However many there are, an address is looked up once for each length.
+// networks are the nodes whose values are networks, such as 10.0.0.0/8, or addresses. However many there are, an
+// address is looked up once for each length.
 type networks struct {
 	nodes   map[network]*node
 	lengths []int // of prefixes, the longest first
@@ -35,7 +36,8 @@ func almostNetwork(value string) bool {
 	return strings.Trim(head, "0123456789.:") == "" && (dots == 3 || (isNetwork && dots == 2))
 }
 
-// networkOf is the network that a value of the file or of a request names: an address alone is one, too. IPv4 in IPv6 is IPv4.
+// networkOf is the network that a value of the file or of a request names: an address alone is one, too. IPv4 in IPv6
+// is IPv4.
 func networkOf(value string) (netip.Prefix, bool) {
 	if !strings.Contains(value, "/") {
 		addr, err := netip.ParseAddr(value)
@@ -55,7 +57,8 @@ func networkOf(value string) (netip.Prefix, bool) {
 	return prefix.Masked(), true
 }
 
-// add makes the node that of a network, and returns the one that was, if any. Of an address and a network of it alone, the network counts.
+// add makes the node that of a network, and returns the one that was, if any. Of an address and a network of it alone,
+// the network counts.
 func (all *networks) add(n network, child *node) (before *node) {
 	before = all.nodes[n]
 	if before != nil && (before.inNetwork || child.isAddress) {

@@ -55,8 +55,8 @@ type made struct {
 // mostForced bounds the rules that are kept of fields that may be gone.
 const mostForced = 20_000
 
-// By is the rule with what a field of the hash says instead of its own limits, or the rule itself where that is not for it. As long as the
-// field says the same it is the same rule, and told is called once.
+// By is the rule with what a field of the hash says instead of its own limits, or the rule itself where that is not for
+// it. As long as the field says the same it is the same rule, and told is called once.
 func (rule *Rule) By(of *policies.Rule, told func(field string, err error)) *Rule {
 	rule.forced.mu.Lock()
 	defer rule.forced.mu.Unlock()

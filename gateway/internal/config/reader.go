@@ -23,7 +23,8 @@ type reader struct {
 	paths    map[*yaml.Node]string // of its nodes
 }
 
-// The deepest file that is read, how many elements its aliases may stand for beside those that are written out, and how many mappings come into one by "<<".
+// The deepest file that is read, how many elements its aliases may stand for beside those that are written out, and how
+// many mappings come into one by "<<".
 const (
 	deepest      = 64
 	mostRepeated = 20_000
@@ -107,7 +108,8 @@ func isNull(n *yaml.Node) bool {
 	return n == nil || n.Kind == 0 || (n.Kind == yaml.ScalarNode && n.Tag == "!!null")
 }
 
-// fields are the values of a mapping by key. An unknown key is a mistake, as upstream has it: it may be a limit that is misspelled.
+// fields are the values of a mapping by key. An unknown key is a mistake, as upstream has it: it may be a limit that is
+// misspelled.
 func (r *reader) fields(n *yaml.Node, known ...string) map[string]*yaml.Node {
 	n = resolve(n)
 	if n == nil || n.Kind != yaml.MappingNode {

@@ -68,7 +68,8 @@ type source struct {
 	whole keyby.Func // the client's address in full, of a value that is {client}; otherwise nil
 }
 
-// clientOf tells the client of a request: value is what it counts as, the network of an IPv6 address, and whole has all of the address.
+// clientOf tells the client of a request: value is what it counts as, the network of an IPv6 address, and whole has all
+// of the address.
 type clientOf struct{ value, whole keyby.Func }
 
 func (r *reader) routes(list *yaml.Node, denied int, client clientOf) *Routes {
@@ -128,8 +129,8 @@ func split(pattern string) (method, host, path string) {
 	return method, strings.ToLower(before), path
 }
 
-// finish learns from the rules of the domain what the routes need. A route to a limit of no requests is loose unless the file says otherwise:
-// what is to be closed must not be open at "/ADMIN".
+// finish learns from the rules of the domain what the routes need. A route to a limit of no requests is loose unless
+// the file says otherwise: what is to be closed must not be open at "/ADMIN".
 func (rs *Routes) finish(root *node) (doubts []string, err error) {
 	seen := reaching{}
 	for _, route := range rs.all {
@@ -154,7 +155,8 @@ func (rs *Routes) finish(root *node) (doubts []string, err error) {
 // reach is whether a descriptor can have a rule, whatever the request is, and whether one of them closes.
 type reach struct{ some, closes bool }
 
-// reaching finds what descriptors reach. Many routes have the same ones, and a level may have many children: each is looked through once.
+// reaching finds what descriptors reach. Many routes have the same ones, and a level may have many children: each is
+// looked through once.
 type reaching map[reachFrom]reach
 
 // reachFrom is a node, and the entries that lead on from it as far as they are the same for all requests.
@@ -236,8 +238,8 @@ func (r *reader) sources(n *yaml.Node, client clientOf, routes *Routes) (all []s
 	return all
 }
 
-// template reads the value of an entry: a text, in which {client}, {method}, {path}, {host}, {header:NAME} and {sha256:NAME} are
-// replaced. A request that lacks one of them has no such descriptor.
+// template reads the value of an entry: a text, in which {client}, {method}, {path}, {host}, {header:NAME} and
+// {sha256:NAME} are replaced. A request that lacks one of them has no such descriptor.
 func (r *reader) template(n *yaml.Node, client keyby.Func, routes *Routes) keyby.Func {
 	var parts []keyby.Func
 	for rest := r.text(n); rest != ""; {
@@ -301,8 +303,9 @@ func host(q *http.Request) string {
 	return strings.TrimSuffix(name, ".")
 }
 
-// Frees says whether a route is not charged for a request that a browser asks first (OPTIONS with Origin and Access-Control-Request-Method):
-// the request itself follows. A route that names OPTIONS means these, too. What is closed is so for them as well.
+// Frees says whether a route is not charged for a request that a browser asks first (OPTIONS with Origin and
+// Access-Control-Request-Method): the request itself follows. A route that names OPTIONS means these, too. What is
+// closed is so for them as well.
 func (rs *Routes) Frees(q *http.Request, route *Route, rule *Rule) bool {
 	if rs.preflights || q.Method != http.MethodOptions || q.Header.Get("Origin") == "" || q.Header.Get("Access-Control-Request-Method") == "" {
 		return false
@@ -311,10 +314,10 @@ func (rs *Routes) Frees(q *http.Request, route *Route, rule *Rule) bool {
 	return strings.TrimSpace(method) != http.MethodOptions && (rule == nil || !rule.Closes())
 }
 
-// Of returns the routes of a request: that of its path as it came, and if it is another one, that of its path cleaned and decoded, so
-// that neither "//login" nor "/%6cogin" is a way around "/login". What stands behind a # in it, which some services cut off, is taken both
-// as a part of the path and as none. Loose routes are also those of "/LOGIN/" and "/login;a=b", whatever the case of the method. Of routes with
-// one pattern the first whose headers match counts.
+// Of returns the routes of a request: that of its path as it came, and if it is another one, that of its path cleaned
+// and decoded, so that neither "//login" nor "/%6cogin" is a way around "/login". What stands behind a # in it, which
+// some services cut off, is taken both as a part of the path and as none. Loose routes are also those of "/LOGIN/" and
+// "/login;a=b", whatever the case of the method. Of routes with one pattern the first whose headers match counts.
 func (rs *Routes) Of(q *http.Request) (all []*Route) {
 	rs.each(q, func(route *Route, _, _ string) {
 		if route != nil && !slices.Contains(all, route) {
@@ -324,8 +327,9 @@ func (rs *Routes) Of(q *http.Request) (all []*Route) {
 	return all
 }
 
-// each calls found for each writing of the path that counts, with the pattern that matches it, "" if none does, and the route; without one,
-// the header fields of the request are none that its routes ask for. It may come to one route several times.
+// each calls found for each writing of the path that counts, with the pattern that matches it, "" if none does, and the
+// route; without one, the header fields of the request are none that its routes ask for. It may come to one route
+// several times.
 func (rs *Routes) each(q *http.Request, found func(route *Route, pattern, path string)) {
 	again := q
 	if name := host(q); name != q.Host {
@@ -367,8 +371,9 @@ func (rs *Routes) each(q *http.Request, found func(route *Route, pattern, path s
 // mostWritings bounds how often a path is decoded again.
 const mostWritings = 6
 
-// loosened is a path as a service may read it that is not particular: in lower case, without parameters, a trailing slash, blanks around
-// its segments and dots behind them, without what stands behind a zero byte, or a ? or # that was encoded, and with slashes for backslashes.
+// loosened is a path as a service may read it that is not particular: in lower case, without parameters, a trailing
+// slash, blanks around its segments and dots behind them, without what stands behind a zero byte, or a ? or # that was
+// encoded, and with slashes for backslashes.
 func loosened(text string) string {
 	if at := strings.IndexAny(text, "\x00?#"); at >= 0 {
 		text = text[:at]
@@ -385,10 +390,12 @@ func loosened(text string) string {
 	return strings.TrimSuffix(path.Clean("/"+strings.Join(segments, "/")), "/")
 }
 
-// folded is text in one case, by the rules of any language: some take a long s for an S, and an i without its dot for an I.
+// folded is text in one case, by the rules of any language: some take a long s for an S, and an i without its dot for
+// an I.
 func folded(text string) string { return strings.ToLower(strings.ToUpper(text)) }
 
-// isBlank reports whether some language trims a character: Java all control characters, Python and JavaScript the spaces of Unicode.
+// isBlank reports whether some language trims a character: Java all control characters, Python and JavaScript the
+// spaces of Unicode.
 func isBlank(c rune) bool { return c <= ' ' || c == 0x7f || c == 0xfeff || unicode.IsSpace(c) }
 
 // find calls found with the route of a request; see each.
@@ -434,8 +441,8 @@ func cleaned(u *url.URL) *url.URL {
 	return &decoded
 }
 
-// Target is the URL in a request line. What is none, such as a path with a stray %, is decided all the same, since the service behind the proxy
-// may take it: what cannot be decoded stands for itself.
+// Target is the URL in a request line. What is none, such as a path with a stray %, is decided all the same, since the
+// service behind the proxy may take it: what cannot be decoded stands for itself.
 func Target(text string) *url.URL {
 	if u, err := url.ParseRequestURI(text); err == nil {
 		return u

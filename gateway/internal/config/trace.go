@@ -12,8 +12,8 @@ type Trace struct {
 	Match Match
 	// Levels are those that the entries lead through, at most as many as there are entries.
 	Levels []Level
-	// Below names the last of them, or the domain. Where there is no rule, There are the keys below it, those of the next entry first, at
-	// most mostThere, and More is how many others there are.
+	// Below names the last of them, or the domain. Where there is no rule, There are the keys below it, those of the
+	// next entry first, at most mostThere, and More is how many others there are.
 	Below string
 	There []string
 	More  int
@@ -136,7 +136,8 @@ type RouteTrace struct {
 	Because string
 }
 
-// Trace is Of, and why the other routes are none of the request: the nearest ones first, at most mostThere. more is how many others there are.
+// Trace is Of, and why the other routes are none of the request: the nearest ones first, at most mostThere. more is how
+// many others there are.
 func (rs *Routes) Trace(q *http.Request) (all []RouteTrace, more int) {
 	var taken []taker
 	rs.each(q, func(route *Route, pattern, path string) { taken = append(taken, taker{route, pattern, path}) })
@@ -168,7 +169,8 @@ type taker struct {
 	pattern, path string
 }
 
-// whyNot says why a route is none of a request, and how much of it differs. It is tried by itself, with less and less of its own.
+// whyNot says why a route is none of a request, and how much of it differs. It is tried by itself, with less and less
+// of its own.
 func (route *Route) whyNot(q *http.Request, taken []taker) (why string, distance int) {
 	method, name, path := split(route.pattern)
 	if route.matchedAs(q, path, nil, true) == "" {
@@ -202,8 +204,8 @@ func (route *Route) whyNot(q *http.Request, taken []taker) (why string, distance
 	return "another path", 5
 }
 
-// matchedAs is the writing of the path by which a route would be one of the request if it had this pattern and these header fields and there
-// was no other; "" if it would not.
+// matchedAs is the writing of the path by which a route would be one of the request if it had this pattern and these
+// header fields and there was no other; "" if it would not.
 func (route *Route) matchedAs(q *http.Request, pattern string, headers []condition, loose bool) (as string) {
 	alone := &Routes{strict: newPatterns(), loose: newPatterns()}
 	bare := &Route{headers: headers}

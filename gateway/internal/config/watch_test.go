@@ -139,8 +139,8 @@ func TestAChangeBeforeTheWatchIsSeen(t *testing.T) {
 	})
 }
 
-// A log that is written beside them at each change is no reason to read them, and files that are written bit by bit are told when they
-// are at rest.
+// A log that is written beside them at each change is no reason to read them, and files that are written bit by bit are
+// told when they are at rest.
 func TestOnlyFilesAtRestAreTold(t *testing.T) {
 	tr := grow(t, map[string]string{"limits/a.yaml": "1"})
 	tr.watch("limits/a.yaml", func() {

@@ -107,8 +107,8 @@ type Status struct {
 	Charged, Banned bool
 	// Known is false when no limit was asked: the numbers below are then 0.
 	Known bool
-	// Limit is the index in Rule.Limits of the limit that the numbers describe: the one that denies the longest, otherwise the one with the
-	// fewest units left.
+	// Limit is the index in Rule.Limits of the limit that the numbers describe: the one that denies the longest,
+	// otherwise the one with the fewest units left.
 	Limit      int
 	Remaining  int64
 	RetryAfter time.Duration // ratelimit.Never if waiting does not help
@@ -140,16 +140,18 @@ type Redis interface {
 type Decider struct {
 	Redis  Redis
 	Prefix string // of all keys
-	// Shadow denies nothing. Quota has every rule in quota mode; a descriptor without a rule is then a quota that is not over.
+	// Shadow denies nothing. Quota has every rule in quota mode; a descriptor without a rule is then a quota that is
+	// not over.
 	Shadow, Quota bool
 	// Lost is told of units that a denied request could not give back.
 	Lost func(units int64, err error)
-	// InForce returns the rule that is in force for a key of a rule with a policy: rule itself, or what the hash says instead. nil is rule itself.
+	// InForce returns the rule that is in force for a key of a rule with a policy: rule itself, or what the hash says
+	// instead. nil is rule itself.
 	InForce func(ctx context.Context, rule *config.Rule, key string) *config.Rule
 }
 
-// Decides returns the index of the descriptor whose rule decided: one whose key is banned, then the one that denies, for the longest time, otherwise
-// the one with the fewest units left. It is -1 where no descriptor has a rule.
+// Decides returns the index of the descriptor whose rule decided: one whose key is banned, then the one that denies,
+// for the longest time, otherwise the one with the fewest units left. It is -1 where no descriptor has a rule.
 func (v *Verdict) Decides(asks []Ask) int {
 	best := -1
 	for i := range asks {
@@ -194,7 +196,8 @@ type part struct {
 	result  []ratelimit.Result // of each limit
 }
 
-// ban says how a denial by this key bans it: "" for none. A rule that does not decide does not ban. A call has one ban for all of its keys.
+// ban says how a denial by this key bans it: "" for none. A rule that does not decide does not ban. A call has one ban
+// for all of its keys.
 func (p *part) ban() string {
 	if p.shadow || p.rule.Ban == 0 || p.hits == 0 {
 		return ""
@@ -219,9 +222,9 @@ type request struct {
 	banned  bool // a key is banned, which holds in a shadow, too
 }
 
-// Decide decides about all descriptors of a request at one instant. If the keys are in several slots of a cluster, or more than
-// eight, there is a call for each eight keys of a slot, one after the other. If one of them denies, those before are given their
-// units back, and those behind it are only looked at.
+// Decide decides about all descriptors of a request at one instant. If the keys are in several slots of a cluster, or
+// more than eight, there is a call for each eight keys of a slot, one after the other. If one of them denies, those
+// before are given their units back, and those behind it are only looked at.
 //
 // The rules of asks are those in force afterwards, and those that another rule replaces are gone.
 func (d *Decider) Decide(ctx context.Context, domain *config.Domain, asks []Ask) (Verdict, error) {
@@ -266,7 +269,8 @@ func replace(asks []Ask) {
 	}
 }
 
-// force sets the rules that are in force. Descriptors of one key have the same one, also where the hash changes in between.
+// force sets the rules that are in force. Descriptors of one key have the same one, also where the hash changes in
+// between.
 func (d *Decider) force(ctx context.Context, asks []Ask) {
 	if d.InForce == nil {
 		return
@@ -287,8 +291,8 @@ next:
 	}
 }
 
-// refund gives back what descriptors return, in one round trip and before anything is charged. It says nothing about the request itself, so that
-// this stays as it is when another descriptor denies.
+// refund gives back what descriptors return, in one round trip and before anything is charged. It says nothing about
+// the request itself, so that this stays as it is when another descriptor denies.
 func (r *request) refund(ctx context.Context) error {
 	var calls []ratelimit.Call
 	var asks []int // of each call
@@ -458,8 +462,9 @@ func (r *request) ask(ctx context.Context, group []part, look bool) (ratelimit.R
 // ErrGone says that the client had left, or its deadline had passed, before Redis was asked.
 var ErrGone = errors.New("the client has left")
 
-// detached is ctx without its deadline, unless the client has left by now. A call to Redis that has begun is bounded by REDIS_TIMEOUT
-// alone: cut short by a client, it would cost a connection, and a Redis that hangs would look like a client without patience.
+// detached is ctx without its deadline, unless the client has left by now. A call to Redis that has begun is bounded by
+// REDIS_TIMEOUT alone: cut short by a client, it would cost a connection, and a Redis that hangs would look like a
+// client without patience.
 func detached(ctx context.Context) (context.Context, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrGone, err)
@@ -501,7 +506,8 @@ func (r *request) note(p *part, s Status) {
 	}
 }
 
-// status is what clients are told of the limits of a key. One that was only looked at is over if it has less left than the request takes.
+// status is what clients are told of the limits of a key. One that was only looked at is over if it has less left than
+// the request takes.
 func (p *part) status(look bool) Status {
 	best := 0
 	for i := range p.result {
@@ -526,8 +532,8 @@ func (p *part) status(look bool) Status {
 	return s
 }
 
-// tighter says whether limit a tells more than limit b: one that decides before a shadow, then one that denies, for long, then one with
-// few units left.
+// tighter says whether limit a tells more than limit b: one that decides before a shadow, then one that denies, for
+// long, then one with few units left.
 func tighter(a, b *ratelimit.Result, aShadow, bShadow bool) bool {
 	switch {
 	case aShadow != bShadow:
@@ -540,8 +546,8 @@ func tighter(a, b *ratelimit.Result, aShadow, bShadow bool) bool {
 	return a.Remaining < b.Remaining
 }
 
-// each asks about each key by itself, as upstream does: one that denies does not spare the others, and a denied call is charged up to
-// the limit.
+// each asks about each key by itself, as upstream does: one that denies does not spare the others, and a denied call is
+// charged up to the limit.
 func (r *request) each(ctx context.Context) error {
 	calls := make([]ratelimit.Call, len(r.parts))
 	for i := range r.parts {
@@ -597,8 +603,8 @@ func (r *request) judge() {
 // giveBackTimeout bounds what nobody waits for but a denied client.
 const giveBackTimeout = time.Second
 
-// giveBack returns what a denied request was charged, in one round trip: where there were several calls, where all quotas were over, and
-// where a descriptor that takes nothing found nothing left.
+// giveBack returns what a denied request was charged, in one round trip: where there were several calls, where all
+// quotas were over, and where a descriptor that takes nothing found nothing left.
 func (r *request) giveBack(ctx context.Context) {
 	var calls []ratelimit.Call
 	var parts []*part // of each call

@@ -15,9 +15,10 @@ import (
 	"redis-throttle/ratelimit"
 )
 
-// IsOutage reports whether err keeps Redis from deciding, whatever is asked: it is out of reach, it refuses the login, the commands or the
-// connection, or it has no module. The policy of the domain holds for all of them, since for a proxy they are the same. What is wrong with
-// one request, such as a key of another type, is no outage: a client that could cause one would choose the policy.
+// IsOutage reports whether err keeps Redis from deciding, whatever is asked: it is out of reach, it refuses the login,
+// the commands or the connection, or it has no module. The policy of the domain holds for all of them, since for a
+// proxy they are the same. What is wrong with one request, such as a key of another type, is no outage: a client that
+// could cause one would choose the policy.
 func IsOutage(err error) bool { return err != nil && (ratelimit.IsOutage(err) || Advice(err) != "") }
 
 // Advice is what would be right, for errors that do not go away by themselves; "" for others.
@@ -72,11 +73,13 @@ var wrong = []struct{ begins, holds, advice string }{
 	{"ERR", "cluster support disabled", "the server is no cluster: unset REDIS_TYPE"},
 }
 
-// Keys makes the keys that Probe asks about: those of the nth attempt, one of each domain, with other slots than the attempts before.
+// Keys makes the keys that Probe asks about: those of the nth attempt, one of each domain, with other slots than the
+// attempts before.
 type Keys func(n int) []string
 
-// Probe asks each server for a decision that takes no unit and writes nothing, and notes whether any decides. Where a breaker is open it tries
-// the server by it, so an outage ends without traffic. With all it asks about each domain, otherwise about one for each server.
+// Probe asks each server for a decision that takes no unit and writes nothing, and notes whether any decides. Where a
+// breaker is open it tries the server by it, so an outage ends without traffic. With all it asks about each domain,
+// otherwise about one for each server.
 func (c *Chain) Probe(ctx context.Context, keys Keys, all bool) {
 	errs := make(chan error)
 	asked := c.probed(keys, all)
@@ -140,7 +143,8 @@ func (c *Chain) probed(keys Keys, all bool) (asked []string) {
 	return asked
 }
 
-// mostUnknown is how many keys are asked about whose masters are not known: with some masters gone, one key could have one of these.
+// mostUnknown is how many keys are asked about whose masters are not known: with some masters gone, one key could have
+// one of these.
 const mostUnknown = 16
 
 // lacking is the error of a server that decides, but not everything.

@@ -67,7 +67,8 @@ func NewChain(client redis.UniversalClient, o *settings.Settings, observe ...fun
 	return c
 }
 
-// Of returns the decider for calls that down decides about in an outage, in batches of units. It is of the interface Redis.
+// Of returns the decider for calls that down decides about in an outage, in batches of units. It is of the interface
+// Redis.
 func (c *Chain) Of(down guard.Policy, units int64) ratelimit.Decider {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,8 +115,9 @@ func (c *Chain) Close(ctx context.Context) (err error) {
 	return err
 }
 
-// Each is of Redis. The guard is asked about each call. The first that it lets through takes those behind it along, in one pipeline. Batches
-// and remembered denials are passed by, and the denials of keys that get units back are forgotten.
+// Each is of Redis. The guard is asked about each call. The first that it lets through takes those behind it along, in
+// one pipeline. Batches and remembered denials are passed by, and the denials of keys that get units back are
+// forgotten.
 func (c *Chain) Each(ctx context.Context, down guard.Policy, calls []ratelimit.Call) ([]ratelimit.Result, []error) {
 	results, errs := make([]ratelimit.Result, len(calls)), make([]error, len(calls))
 	var at int        // the call that the guard is asked about

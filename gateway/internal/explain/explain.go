@@ -84,11 +84,13 @@ type Descriptor struct {
 	Refund  bool           `json:"refund,omitempty"`
 	Levels  []config.Level `json:"levels"`
 	Rule    *Rule          `json:"rule,omitempty"`
-	// Key is what Redis keeps the state in. Quoted is it as redis-cli takes it, where it holds bytes that are not UTF-8.
+	// Key is what Redis keeps the state in. Quoted is it as redis-cli takes it, where it holds bytes that are not
+	// UTF-8.
 	Key    string `json:"key,omitempty"`
 	Quoted string `json:"key_quoted,omitempty"`
 	Now    *Now   `json:"now,omitempty"`
-	// Because says why there is no rule, or why it does not count. There are the keys of the level where the search ended.
+	// Because says why there is no rule, or why it does not count. There are the keys of the level where the search
+	// ended.
 	Because   string   `json:"because,omitempty"`
 	There     []string `json:"there,omitempty"`
 	MoreThere int      `json:"more_there,omitempty"`
@@ -151,7 +153,8 @@ const mostDoubts = 5
 // ErrNoConfig says that no configuration has been loaded yet.
 var ErrNoConfig = errors.New("no configuration has been loaded yet")
 
-// Explain says how a request is decided. Errors are about the request, or ErrNoConfig: where Redis does not answer, the explanation says so.
+// Explain says how a request is decided. Errors are about the request, or ErrNoConfig: where Redis does not answer, the
+// explanation says so.
 func (e *Explainer) Explain(ctx context.Context, q Request) (Explanation, error) {
 	c := e.Config()
 	if c == nil {

@@ -40,7 +40,8 @@ func (t *Token) Is(text string) bool {
 	return subtle.ConstantTimeCompare(sum[:], t.sum[:]) == 1
 }
 
-// BringsToken says whether a descriptor is there for the token alone: a request of the Rate Limit Service has no header fields.
+// BringsToken says whether a descriptor is there for the token alone: a request of the Rate Limit Service has no header
+// fields.
 func BringsToken(d *common.RateLimitDescriptor) bool {
 	return len(d.GetEntries()) == 1 && d.GetEntries()[0].GetKey() == tokenKey
 }
@@ -50,8 +51,9 @@ var tokenKey = strings.ToLower(TokenField)
 // longestBody bounds what is read of a request.
 const longestBody = 1 << 20
 
-// Handler answers a Request that is sent as JSON. Keys are in its body, since paths and queries get into logs. With a token whoever has it may ask; without
-// one, who asks a loopback address by its number or as localhost, and no page of another origin.
+// Handler answers a Request that is sent as JSON. Keys are in its body, since paths and queries get into logs. With a
+// token whoever has it may ask; without one, who asks a loopback address by its number or as localhost, and no page of
+// another origin.
 func (e *Explainer) Handler(token Token) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); r.Method != http.MethodPost || kind != "application/json" {
@@ -85,8 +87,8 @@ func (e *Explainer) Handler(token Token) http.Handler {
 	})
 }
 
-// local says whether a request has come to a loopback address, and neither by a name that somebody else may have pointed there nor from a page of
-// another origin.
+// local says whether a request has come to a loopback address, and neither by a name that somebody else may have
+// pointed there nor from a page of another origin.
 func local(r *http.Request) bool {
 	at, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok || !isLoopback(at.String()) || !isLoopback(r.Host) {

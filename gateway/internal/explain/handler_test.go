@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// The debug address is for whoever is on this machine, and for whoever has the token. No page of another origin gets an answer, whatever name it has
-// the address under.
+// The debug address is for whoever is on this machine, and for whoever has the token. No page of another origin gets an
+// answer, whatever name it has the address under.
 func TestTheDebugAddressIsNotForEverybody(t *testing.T) {
 	t.Parallel()
 	e := explainer(t, files)

@@ -10,8 +10,8 @@ import (
 	"redis-throttle/ratelimit/guard"
 )
 
-// looking is a Redis that charges nothing: it answers what a call would be answered by what CL.PEEK says of each key, and by what the request
-// itself gives back and takes.
+// looking is a Redis that charges nothing: it answers what a call would be answered by what CL.PEEK says of each key,
+// and by what the request itself gives back and takes.
 type looking struct {
 	redis   ratelimit.Decider // nil if there is none
 	cluster bool
@@ -87,7 +87,8 @@ func (l *looking) Decide(ctx context.Context, call ratelimit.Call) (whole rateli
 	return whole, nil
 }
 
-// charge has a call that passes leave what it would, so that the rule with the fewest units left is the one that a decision names.
+// charge has a call that passes leave what it would, so that the rule with the fewest units left is the one that a
+// decision names.
 func (l *looking) charge(call *ratelimit.Call, whole *ratelimit.Result) {
 	for i := range whole.Each {
 		if one := &whole.Each[i]; !one.Limited { // a shadow that would deny takes nothing

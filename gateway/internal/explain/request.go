@@ -32,7 +32,8 @@ type HTTP struct {
 	Target  string            `json:"target"`           // a path with its query, or a URL
 	Host    string            `json:"host,omitempty"`
 	Headers map[string]Values `json:"headers,omitempty"`
-	// From is the address that the request comes from; "@" is a Unix socket. The fields of X-Forwarded-For count where it is one of trusted_proxies.
+	// From is the address that the request comes from; "@" is a Unix socket. The fields of X-Forwarded-For count where
+	// it is one of trusted_proxies.
 	From string `json:"from,omitempty"`
 }
 
@@ -62,7 +63,8 @@ func Parse(text []byte) (q Request, err error) {
 	return q, nil
 }
 
-// Typed is a request of HTTP as a person types it: "POST /login?x=1", where it comes from, and header fields such as "X-Api-Key: k".
+// Typed is a request of HTTP as a person types it: "POST /login?x=1", where it comes from, and header fields such as
+// "X-Api-Key: k".
 func Typed(line, from string, headers []string) (Request, error) {
 	h := &HTTP{From: from, Headers: map[string]Values{}}
 	var found bool

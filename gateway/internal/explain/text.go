@@ -191,7 +191,8 @@ func pair(e Entry) string { return shown(e.Key) + "=" + shown(e.Value) }
 // longestShown bounds what a line shows of a text that a client may have chosen.
 const longestShown = 400
 
-// shown is text as a line can hold it: a long one cut, and one with other than printable characters as redis-cli quotes it.
+// shown is text as a line can hold it: a long one cut, and one with other than printable characters as redis-cli quotes
+// it.
 func shown(text string) string {
 	rest := ""
 	if len(text) > longestShown {

@@ -11,9 +11,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Codec reads and writes protobuf. Envoy puts header fields and paths of clients into texts as they came, and protobuf refuses texts that
-// are not UTF-8: a request that a single byte made undecidable would pass Envoy unlimited. So bytes that are not UTF-8 are percent-encoded,
-// as a URL has them.
+// Codec reads and writes protobuf. Envoy puts header fields and paths of clients into texts as they came, and protobuf
+// refuses texts that are not UTF-8: a request that a single byte made undecidable would pass Envoy unlimited. So bytes
+// that are not UTF-8 are percent-encoded, as a URL has them.
 func Codec() encoding.CodecV2 { return codec{encoding.GetCodecV2("proto")} }
 
 type codec struct{ encoding.CodecV2 }
@@ -35,7 +35,8 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 // deepestMessage bounds messages in messages, as protobuf itself does.
 const deepestMessage = 100
 
-// encoded is a message with its texts percent-encoded where they are not UTF-8. ok is false for what is no message at all.
+// encoded is a message with its texts percent-encoded where they are not UTF-8. ok is false for what is no message at
+// all.
 func encoded(wire []byte, of protoreflect.MessageDescriptor, depth int) (whole []byte, ok bool) {
 	if depth > deepestMessage {
 		return nil, false

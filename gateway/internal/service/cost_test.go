@@ -69,7 +69,8 @@ func (n *nowhere) Header() http.Header         { return n.header }
 func (n *nowhere) Write(b []byte) (int, error) { return len(b), nil }
 func (n *nowhere) WriteHeader(code int)        { n.code = code }
 
-// costs are the requests whose cost is bounded, and the allocations of each at most, without those of gRPC, net/http and pipelines.
+// costs are the requests whose cost is bounded, and the allocations of each at most, without those of gRPC, net/http
+// and pipelines.
 func costs(tb testing.TB) map[string]struct {
 	ask  func()
 	most float64

@@ -201,8 +201,8 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// Whatever bytes come as a message, the codec takes all that protobuf takes, and makes the same of it. What it takes beyond that is text
-// that is UTF-8 now.
+// Whatever bytes come as a message, the codec takes all that protobuf takes, and makes the same of it. What it takes
+// beyond that is text that is UTF-8 now.
 func FuzzCodec(f *testing.F) {
 	for _, text := range requests {
 		request := &rls.RateLimitRequest{}

@@ -14,7 +14,8 @@ import (
 	"redis-throttle/gateway/internal/decide"
 )
 
-// metrics has everything that the gateway counts. Where upstream has a metric, name and labels follow its default mapping.
+// metrics has everything that the gateway counts. Where upstream has a metric, name and labels follow its default
+// mapping.
 type metrics struct {
 	total, over, near, within, shadow, overCached, rehearsed *prometheus.CounterVec // hits of a rule
 
@@ -57,8 +58,8 @@ type ruleName struct {
 // ruleCounters has the counters of a rule, looked up once.
 type ruleCounters struct{ total, over, near, within, shadow, overCached, rehearsed prometheus.Counter }
 
-// mostRules bounds the time series of detailed_metric and value_to_metric, whose values clients can choose. Those of the rules of the file come on
-// top, so that no client takes their room.
+// mostRules bounds the time series of detailed_metric and value_to_metric, whose values clients can choose. Those of
+// the rules of the file come on top, so that no client takes their room.
 const mostRules = 10_000
 
 // longestLabel bounds what a time series keeps of such a value, in bytes. Clients choose the length, too.
@@ -194,7 +195,8 @@ func (m *metrics) rule(name ruleName, isOpen bool) *ruleCounters {
 	return c
 }
 
-// valid is text as a label can hold it. A path or a header field can hold any bytes, and Prometheus panics at those that are not UTF-8.
+// valid is text as a label can hold it. A path or a header field can hold any bytes, and Prometheus panics at those
+// that are not UTF-8.
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 // countDecision counts a decision, and the hits of each rule.

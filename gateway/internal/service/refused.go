@@ -26,15 +26,15 @@ const (
 	wrongLimit = "a limit of its own that is none"
 )
 
-// refuse counts and logs a request that is refused before it can be decided: its proxy may let it through, so no client may be able to cause
-// that unnoticed.
+// refuse counts and logs a request that is refused before it can be decided: its proxy may let it through, so no client
+// may be able to cause that unnoticed.
 func (s *Service) refuse(via, reason string) {
 	s.metrics.refused.WithLabelValues(via, reason).Inc()
 	s.logWarn("a request was refused before it could be decided, and its proxy may let it through: "+via+", "+reason, "via", via, "reason", reason)
 }
 
-// Register registers the Rate Limit Service with a server of gRPC. It is the generated one, except that it learns of requests that the
-// server refuses because they are too long or unreadable.
+// Register registers the Rate Limit Service with a server of gRPC. It is the generated one, except that it learns of
+// requests that the server refuses because they are too long or unreadable.
 func (s *Service) Register(server *grpc.Server) {
 	d := rls.RateLimitService_ServiceDesc
 	d.Methods = []grpc.MethodDesc{{MethodName: d.Methods[0].MethodName, Handler: s.handle}}
@@ -56,8 +56,8 @@ func (s *Service) handle(_ any, ctx context.Context, decode func(any) error, _ g
 	return s.ShouldRateLimit(ctx, request)
 }
 
-// Listener counts the requests that net/http refuses by itself: those with a header that is too long, those that are no HTTP,
-// and, with secure, those that are no TLS.
+// Listener counts the requests that net/http refuses by itself: those with a header that is too long, those that are no
+// HTTP, and, with secure, those that are no TLS.
 func (s *Service) Listener(l net.Listener, secure *tls.Config) net.Listener {
 	if secure != nil {
 		l = tls.NewListener(l, secure)
@@ -83,7 +83,8 @@ type conn struct {
 	service *Service
 }
 
-// net/http answers what it refuses in one piece: with these fields alone, or with more in the first line than a handler can write there.
+// net/http answers what it refuses in one piece: with these fields alone, or with more in the first line than a handler
+// can write there.
 var fieldsOfRefusals = []byte("Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n")
 
 func (c *conn) Write(b []byte) (int, error) {

@@ -15,8 +15,8 @@ const ruleField = "X-Throttle-Rule"
 // noRule is its value where no rule applies.
 const noRule = "none"
 
-// setAside takes the descriptors with a token out of a request, whatever token that is: they limit nothing, and are no quotas that are not over. told
-// says that one of the tokens is right.
+// setAside takes the descriptors with a token out of a request, whatever token that is: they limit nothing, and are no
+// quotas that are not over. told says that one of the tokens is right.
 func (s *Service) setAside(request *rls.RateLimitRequest, asks []decide.Ask) (told bool) {
 	if !s.token.IsSet() {
 		return false
@@ -30,7 +30,8 @@ func (s *Service) setAside(request *rls.RateLimitRequest, asks []decide.Ask) (to
 	return told
 }
 
-// ruleOf is the value of ruleField: a string of structured fields (RFC 9651) with parameters, such as "web.login";outcome=denied;by=server.
+// ruleOf is the value of ruleField: a string of structured fields (RFC 9651) with parameters, such as
+// "web.login";outcome=denied;by=server.
 func ruleOf(o *outcome) string {
 	at := -1
 	if len(o.Statuses) > 0 {

@@ -64,7 +64,8 @@ func (s *Service) Follow(hash *policies.Reader) {
 	}
 }
 
-// Load has the requests from now on decided by what the files say. If they have mistakes, the configuration stays as it was.
+// Load has the requests from now on decided by what the files say. If they have mistakes, the configuration stays as it
+// was.
 func (s *Service) Load(files config.Files) error {
 	c, err := files.Parse(s.settings.MergeDomains)
 	if err != nil {

@@ -23,8 +23,8 @@ import (
 	"redis-throttle/ratelimit/httplimit"
 )
 
-// form says where a proxy puts the path of the request that it asks about. The address of the check alone decides that, so that no client
-// can choose it.
+// form says where a proxy puts the path of the request that it asks about. The address of the check alone decides that,
+// so that no client can choose it.
 type form int
 
 const (
@@ -32,8 +32,8 @@ const (
 	forwarded             // /forward: in X-Forwarded-Uri
 )
 
-// endpoint is what serves a path: the name that traces know it by, "" if nothing does, and of a check the domain, the form and what stands
-// behind the address.
+// endpoint is what serves a path: the name that traces know it by, "" if nothing does, and of a check the domain, the
+// form and what stands behind the address.
 type endpoint struct {
 	name, domain, rest string
 	form               form
@@ -176,7 +176,8 @@ func (s *Service) check(w http.ResponseWriter, r *http.Request, e endpoint) {
 	writeCheck(w, d.Routes.Denied, &o)
 }
 
-// httpStatus is for a request that was not decided: 503 if that passes by itself. Proxies take it and 500 for a failure.
+// httpStatus is for a request that was not decided: 503 if that passes by itself. Proxies take it and 500 for a
+// failure.
 func httpStatus(err error) int {
 	switch status.Code(err) {
 	case codes.InvalidArgument:
@@ -243,8 +244,8 @@ func originalOf(r *http.Request, e endpoint) (*http.Request, error) {
 	return original, nil
 }
 
-// behindCheck is what stands behind the address, and the query. The method and the host are those of the check itself: the header fields that
-// name others are the client's, and do not count.
+// behindCheck is what stands behind the address, and the query. The method and the host are those of the check itself:
+// the header fields that name others are the client's, and do not count.
 func behindCheck(r *http.Request, rest string) (uri string, err error) {
 	if rest == "" { // nginx has no path of "GET http://host", nor of "GET http://host?query"
 		if r.Header[forwardedURI] != nil { // of a proxy that means /forward, for which all requests would be one
@@ -264,8 +265,8 @@ const (
 	forwardedHost   = "X-Forwarded-Host"
 )
 
-// forwardedTo is the path and the query in X-Forwarded-Uri. The method and the host are set that the other fields name. A query of the check
-// itself means nothing: Caddy adds that of the client.
+// forwardedTo is the path and the query in X-Forwarded-Uri. The method and the host are set that the other fields name.
+// A query of the check itself means nothing: Caddy adds that of the client.
 func forwardedTo(r *http.Request) (uri string, err error) {
 	for _, name := range []string{forwardedURI, forwardedMethod, forwardedHost} {
 		if len(r.Header[name]) > 1 { // the proxy has added its own to that of a client

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Certificates are the files with certificates and keys. Connections read them when they need them, and Watch now and then, so that
-// a mistake is logged when a file changes and not when the last connection has gone.
+// Certificates are the files with certificates and keys. Connections read them when they need them, and Watch now and
+// then, so that a mistake is logged when a file changes and not when the last connection has gone.
 type Certificates struct{ all []interface{ look() } }
 
 // lookInterval is how often the files are looked at.
@@ -32,8 +32,8 @@ func (c *Certificates) Watch(ctx context.Context) {
 	}
 }
 
-// kept is what a file holds. It is read again whenever it is needed. While that fails, the last one that was right stays, so
-// that a certificate that is replaced before its key ends no connection.
+// kept is what a file holds. It is read again whenever it is needed. While that fails, the last one that was right
+// stays, so that a certificate that is replaced before its key ends no connection.
 type kept[T any] struct {
 	what string
 	load func() (T, error)

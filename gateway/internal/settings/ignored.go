@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// ignored are upstream's variables that mean nothing here, with the reason. A name that ends with * stands for all that begin so.
+// ignored are upstream's variables that mean nothing here, with the reason. A name that ends with * stands for all that
+// begin so.
 var ignored = map[string]string{
 	"MEMCACHE_*":                "limits are kept in Redis",
 	"REDIS_PERSECOND_*":         "one server decides all limits of a request",

@@ -128,8 +128,8 @@ func acceptAnyName(c *tls.Config) {
 	}
 }
 
-// pool is the certificates of a file, and no others: a certificate that any authority of the system has signed is not enough where the file names
-// one. It is nil without a file.
+// pool is the certificates of a file, and no others: a certificate that any authority of the system has signed is not
+// enough where the file names one. It is nil without a file.
 func pool(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil

@@ -34,8 +34,8 @@ func (t *serverTLS) check() error {
 	return nil
 }
 
-// GrpcTLS is for the Rate Limit Service; nil without TLS. With a CA, clients need a certificate. The files are read again with each
-// connection, so a new certificate or authority needs no restart.
+// GrpcTLS is for the Rate Limit Service; nil without TLS. With a CA, clients need a certificate. The files are read
+// again with each connection, so a new certificate or authority needs no restart.
 func (s *Settings) GrpcTLS(certificates *Certificates) (*tls.Config, error) {
 	return s.ofGrpc().config(certificates)
 }

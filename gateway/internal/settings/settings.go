@@ -268,7 +268,8 @@ func (s *Settings) level() bool {
 	return s.Level.UnmarshalText([]byte(text)) == nil
 }
 
-// Folder is where upstream looks for files. With RUNTIME_WATCH_ROOT, files beside it whose names begin with its name and a dot count, too.
+// Folder is where upstream looks for files. With RUNTIME_WATCH_ROOT, files beside it whose names begin with its name
+// and a dot count, too.
 func (s *Settings) Folder() string {
 	folder := s.folder()
 	if s.WatchRoot {

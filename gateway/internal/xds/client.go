@@ -1,6 +1,6 @@
-// Package xds receives the configuration from a management server, by the state-of-the-world protocol of xDS: each response has everything.
-// What the server sent last and was right stays in force while it is away, hangs, or sends what has mistakes. One that sends without end costs
-// little: a response a second is taken, the newest.
+// Package xds receives the configuration from a management server, by the state-of-the-world protocol of xDS: each
+// response has everything. What the server sent last and was right stays in force while it is away, hangs, or sends
+// what has mistakes. One that sends without end costs little: a response a second is taken, the newest.
 package xds
 
 import (
@@ -51,13 +51,15 @@ type Client struct {
 const (
 	// silence is how long a server may leave the first request unanswered before the log says so.
 	silence = 15 * time.Second
-	// pingPatience is how long a ping may stay unanswered. Linux also ends a connection by it on which no byte was acknowledged.
+	// pingPatience is how long a ping may stay unanswered. Linux also ends a connection by it on which no byte was
+	// acknowledged.
 	pingPatience = 10 * time.Second
-	// pause is how long each answer waits but the first of a stream. Servers that wait for it send the newest then; one of go-control-plane
-	// sends what was refused again at once.
+	// pause is how long each answer waits but the first of a stream. Servers that wait for it send the newest then; one
+	// of go-control-plane sends what was refused again at once.
 	pause = time.Second
-	// readRate is how many bytes a second are read from a server that does not wait for answers, and frame what each response counts in addition.
-	// The window of a stream, which is what may wait unread, is a quarter of it: what is read is never old.
+	// readRate is how many bytes a second are read from a server that does not wait for answers, and frame what each
+	// response counts in addition. The window of a stream, which is what may wait unread, is a quarter of it: what is
+	// read is never old.
 	readRate, frame = 4 * window, 32
 	window          = 64 << 10
 	// connectionWindow has large responses come fast.
@@ -69,8 +71,8 @@ const (
 	longestReason = 4096
 )
 
-// probes notice that a host has gone, within half a minute. The pings of gRPC notice a server that hangs; a server may take them more often
-// than each five minutes for an attack, so they come seldom.
+// probes notice that a host has gone, within half a minute. The pings of gRPC notice a server that hangs; a server may
+// take them more often than each five minutes for an attack, so they come seldom.
 var probes = net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 3}
 
 // Run receives until ctx ends. A value of again has it ask anew at once.
@@ -127,8 +129,8 @@ type attemptEnd struct {
 	err              error
 }
 
-// receive takes what the server sends until the stream ends. Each stream begins without a version: the versions of a server that was
-// restarted may begin anew, and one that we know would then be taken for another.
+// receive takes what the server sends until the stream ends. Each stream begins without a version: the versions of a
+// server that was restarted may begin anew, and one that we know would then be taken for another.
 func (c *Client) receive(ctx context.Context) attemptEnd {
 	conn, err := c.dial()
 	if err != nil {

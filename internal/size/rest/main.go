@@ -1,10 +1,12 @@
-// Command rest tells what a run of go test at full size has to try, behind one at small size that tried the same packages and passed: the tests
-// that ask for their size, and those that were skipped, or had parts skipped. All others did there what they would do here.
+// Command rest tells what a run of go test at full size has to try, behind one at small size that tried the same
+// packages and passed: the tests that ask for their size, and those that were skipped, or had parts skipped. All others
+// did there what they would do here.
 //
 //	go run ./internal/size/rest FOLDER RUN PACKAGE...
 //
-// FOLDER is what scripts/test has recorded. RUN says what the tests depend on besides the source, such as the server; if the recorded run had
-// another one, or anything is in doubt, everything is to be tried. What is printed are arguments of go test, each on a line.
+// FOLDER is what scripts/test has recorded. RUN says what the tests depend on besides the source, such as the server;
+// if the recorded run had another one, or anything is in doubt, everything is to be tried. What is printed are
+// arguments of go test, each on a line.
 package main
 
 import (
@@ -134,8 +136,8 @@ func (r recorded) ask(lines string) error {
 	return nil
 }
 
-// rest returns arguments of go test, and how many tests there are. A name is that of a test in any of the packages: some run again for the
-// name that they share.
+// rest returns arguments of go test, and how many tests there are. A name is that of a test in any of the packages:
+// some run again for the name that they share.
 func (r recorded) rest() (args []string, all int, err error) {
 	names := map[string]bool{}
 	for name, tests := range r {

@@ -20,10 +20,12 @@ type leaseCall struct {
 	read  words.Request
 }
 
-// Place says where the id and the number of slots stand in the words of a call about leases. ID is 0 if there is no such call to remember.
+// Place says where the id and the number of slots stand in the words of a call about leases. ID is 0 if there is no
+// such call to remember.
 type Place struct{ ID, Slots int }
 
-// FindLease returns what the words behind the key were read as, whatever the id, or nil. args begin with the key. It holds until the next NoteLease.
+// FindLease returns what the words behind the key were read as, whatever the id, or nil. args begin with the key. It
+// holds until the next NoteLease.
 func (p *Calls) FindLease(args [][]byte, by uint16, at Place) *words.Request {
 	if at.ID <= 0 || at.ID >= len(args) {
 		return nil

@@ -33,7 +33,8 @@ type entry[T any] struct {
 	read  T
 }
 
-// memory is the calls that are remembered, in bounded room. The zero memory remembers none. It must not be copied: it points into itself.
+// memory is the calls that are remembered, in bounded room. The zero memory remembers none. It must not be copied: it
+// points into itself.
 type memory[T any] struct {
 	latest *entry[T] // the call before, one of calls; nil if there was none
 	fits   bool      // what find was asked for last can be remembered, by hash

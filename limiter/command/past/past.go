@@ -1,5 +1,6 @@
-// Package past remembers what the words of earlier calls were read as. Callers mostly repeat themselves: between two calls the key differs,
-// while the limits are those of one of a few plans. Comparing their words with remembered ones takes a fraction of the time of reading them.
+// Package past remembers what the words of earlier calls were read as. Callers mostly repeat themselves: between two
+// calls the key differs, while the limits are those of one of a few plans. Comparing their words with remembered ones
+// takes a fraction of the time of reading them.
 package past
 
 import (
@@ -75,8 +76,8 @@ func (p *Groups) Of(key int) ([]stack.Limit, words.SlotGroup) {
 	return p.limits[:p.ends[0]], p.slots[0]
 }
 
-// Each Find returns what args were read as, or nil; it holds until the next Note. by is the command that they were given to: its number, and
-// whatever else tells calls apart. Nil remembers nothing.
+// Each Find returns what args were read as, or nil; it holds until the next Note. by is the command that they were
+// given to: its number, and whatever else tells calls apart. Nil remembers nothing.
 
 func (p *Calls) FindLimit(args [][]byte) *Limit {
 	if p == nil {

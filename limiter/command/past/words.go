@@ -42,8 +42,8 @@ func (p *packedWords) are(args [][]byte) bool {
 	return len(args) == p.count && p.haveAt(0, args)
 }
 
-// haveAt reports whether args stand at index at. They are compared as pack would pack them, without being packed: this is most of what
-// a call costs that repeats an earlier one.
+// haveAt reports whether args stand at index at. They are compared as pack would pack them, without being packed: this
+// is most of what a call costs that repeats an earlier one.
 func (p *packedWords) haveAt(at int, args [][]byte) bool {
 	if len(args) > len(p.words)-at {
 		return false

@@ -27,8 +27,9 @@ var versions = []string{V010, V020, V030, V040, V050} // oldest first
 // Change is what came to a command with a version of the module.
 type Change struct{ Since, Changes string }
 
-// History tells which words came to a command after its first version, since: those of its arguments, and those of the vocabulary. later
-// are words by the version that they came to the command with, where that is not the one in the vocabulary.
+// History tells which words came to a command after its first version, since: those of its arguments, and those of the
+// vocabulary. later are words by the version that they came to the command with, where that is not the one in the
+// vocabulary.
 func (s *Syntax) History(since string, args []Arg, later map[string]string) (all []Change) {
 	for _, version := range versions[slices.Index(versions, since)+1:] {
 		var names []string
@@ -97,8 +98,8 @@ type Arg struct {
 	Args     []Arg
 }
 
-// CountArgs returns how many arguments there are at least, those in front of the words included, and at most where a count says all
-// that may be wrong. That is so while there is one word at the most. Otherwise most is -1.
+// CountArgs returns how many arguments there are at least, those in front of the words included, and at most where a
+// count says all that may be wrong. That is so while there is one word at the most. Otherwise most is -1.
 func (s *Syntax) CountArgs(front []Arg) (least, most int) {
 	counts := len(s.options) < 2 && len(s.kinds) == 0 && s.repeated == nil
 	most = len(front)

@@ -59,8 +59,9 @@ func ParsePeriod(text []byte) (n int64, unit time.Duration, err error) {
 	return n, unit, err
 }
 
-// parseLength reads a number, which may be a decimal one, and its unit. A positive number without a unit is read as seconds,
-// together with ErrNoUnit. A unit without a number stands for bare of them, or is refused when bare is negative.
+// parseLength reads a number, which may be a decimal one, and its unit. A positive number without a unit is read as
+// seconds, together with ErrNoUnit. A unit without a number stands for bare of them, or is refused when bare is
+// negative.
 func parseLength(text []byte, bare int64) (n int64, unit time.Duration, err error) {
 	if n, unit, err = parseNumber(text, bare); err == nil && n > 0 && text[len(text)-1] <= '9' {
 		err = ErrNoUnit

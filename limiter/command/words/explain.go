@@ -103,7 +103,8 @@ func (s *Syntax) group(text []byte) *word {
 	return find(s.kinds, text)
 }
 
-// unexpectedOption returns the error of a word that the command does not have. Right behind a limit, it lists what may follow one.
+// unexpectedOption returns the error of a word that the command does not have. Right behind a limit, it lists what may
+// follow one.
 func (p *Parser) unexpectedOption(text []byte) error {
 	s := p.syntax
 	if p.next-1 != p.limitEnds || len(s.kinds) == 0 {

@@ -1,6 +1,6 @@
-// Package words is the language of the commands. A Syntax says which words a command takes, and a Parser reads those of a call
-// into a Request and the call's limits. The texts of syntax errors and what COMMAND DOCS shows of words come from here, too. Reading
-// a call allocates nothing.
+// Package words is the language of the commands. A Syntax says which words a command takes, and a Parser reads those of
+// a call into a Request and the call's limits. The texts of syntax errors and what COMMAND DOCS shows of words come
+// from here, too. Reading a call allocates nothing.
 package words
 
 import (
@@ -11,8 +11,8 @@ import (
 	"redis-throttle/limiter/stack"
 )
 
-// The grammar: every word that a call can say is one row of the vocabulary, which also names the commands that take it. The
-// parser, the arguments in COMMAND DOCS and the texts of errors come from it.
+// The grammar: every word that a call can say is one row of the vocabulary, which also names the commands that take it.
+// The parser, the arguments in COMMAND DOCS and the texts of errors come from it.
 
 // word is a row of the vocabulary.
 type word struct {
@@ -42,7 +42,8 @@ type wordSet uint32
 
 // Errors and COMMAND DOCS list the words of a command in the order of these rows.
 var vocabulary = numbered([]word{
-	// The kinds of limits, which all commands with limits take: RATE, by which callers reserve, and those by which they take turns.
+	// The kinds of limits, which all commands with limits take: RATE, by which callers reserve, and those by which they
+	// take turns.
 	{name: "RATE", value: &quota, own: "BURST", limit: makeRate},
 	{name: "WINDOW", value: &quota, limit: makePlain(stack.NewWindow)},
 	{name: "FIXED", value: &calendarQuota, own: "FIRST OFFSET TZ", limit: makeFixed},

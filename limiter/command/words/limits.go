@@ -73,7 +73,8 @@ func (p *Parser) makeLimit(kind *word, text []byte) (limit stack.Limit, err erro
 	return kind.limit(p)
 }
 
-// parseTerms reads the words that may follow any limit. With USED, the limit is charged the difference between that and TAKE.
+// parseTerms reads the words that may follow any limit. With USED, the limit is charged the difference between that and
+// TAKE.
 func (p *Parser) parseTerms() error {
 	if err := p.parseFollowing(p.syntax.terms); err != nil || !p.syntax.settles {
 		return err

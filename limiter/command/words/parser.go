@@ -33,15 +33,15 @@ type Parser struct {
 	err     SyntaxError
 }
 
-// Parse reads the words of a call with one key, which is the first of args: the limits into limits, which is empty, and the rest into r. The
-// error holds until the next call.
+// Parse reads the words of a call with one key, which is the first of args: the limits into limits, which is empty, and
+// the rest into r. The error holds until the next call.
 func (p *Parser) Parse(s *Syntax, r *Request, args [][]byte, limits *stack.Stack) *SyntaxError {
 	p.begin(s, r, args, 1, limits)
 	return p.parse()
 }
 
-// ParseGroups reads the words behind the keys of a call with several, each of which has its place in groups and in slots. The first count
-// places are filled in: one for all keys, or one for each. The error holds until the next call.
+// ParseGroups reads the words behind the keys of a call with several, each of which has its place in groups and in
+// slots. The first count places are filled in: one for all keys, or one for each. The error holds until the next call.
 func (p *Parser) ParseGroups(s *Syntax, r *Request, args, keys [][]byte, groups []stack.Stack, slots []SlotGroup) (count int, err *SyntaxError) {
 	groups[0].Reset()
 	slots[0] = SlotGroup{}
@@ -65,7 +65,8 @@ func (p *Parser) SlotsAt() int { return p.slotsAt }
 // Span is where words stand among the arguments: from the first on, up to the one before To.
 type Span struct{ From, To int }
 
-// LimitAt is where the words of a limit stand, terms included, as they were just read: of the i-th limit of a call with one key, from 0 on.
+// LimitAt is where the words of a limit stand, terms included, as they were just read: of the i-th limit of a call with
+// one key, from 0 on.
 func (p *Parser) LimitAt(i int) Span { return p.spans[i] }
 
 // begin prepares the parser for args from index next on.

@@ -20,7 +20,8 @@ type Request struct {
 	Rows      int64
 }
 
-// SlotGroup is what a group of SLOTS says, which stands in place of limits in calls with several keys. The zero value is a group of limits.
+// SlotGroup is what a group of SLOTS says, which stands in place of limits in calls with several keys. The zero value
+// is a group of limits.
 type SlotGroup struct {
 	Is           bool
 	Slots, TTLNs int64 // of the form SlotsWithTTL

@@ -55,7 +55,8 @@ func Compile(f Form) (s Syntax) {
 	return s
 }
 
-// addOptional adds the terms and options of a command in the order of the vocabulary. The required words stay in the order of the form.
+// addOptional adds the terms and options of a command in the order of the vocabulary. The required words stay in the
+// order of the form.
 func (s *Syntax) addOptional(command string) {
 	required := s.required
 	for i := range vocabulary {
@@ -92,8 +93,8 @@ func (s *Syntax) addLimits(groups bool) {
 // HasLimits reports whether calls have limits.
 func (s *Syntax) HasLimits() bool { return len(s.kinds) > 0 }
 
-// Places returns the indexes at which a call with one key has the first id and the number of slots if its words are in the order of the
-// syntax line; 0 for what need not be there.
+// Places returns the indexes at which a call with one key has the first id and the number of slots if its words are in
+// the order of the syntax line; 0 for what need not be there.
 func (s *Syntax) Places() (idsAt, slotsAt int) {
 	at := 1 // behind the key
 	for _, w := range s.required {

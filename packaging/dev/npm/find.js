@@ -1,4 +1,5 @@
-// The path of a program for this system. npm installs the one of the optional dependencies whose "os" and "cpu" fit, and it has all programs.
+// The path of a program for this system. npm installs the one of the optional dependencies whose "os" and "cpu" fit,
+// and it has all programs.
 'use strict'
 const path = require('node:path')
 

@@ -1,4 +1,5 @@
-// Package bans checks the options for bans of a middleware when it is made, since a mistake would show itself with the first request only.
+// Package bans checks the options for bans of a middleware when it is made, since a mistake would show itself with the
+// first request only.
 package bans
 
 import (

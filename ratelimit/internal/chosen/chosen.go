@@ -1,4 +1,5 @@
-// Package chosen keeps what follows from the limits that LimitsFor of a middleware returns, so that it is not computed for each request.
+// Package chosen keeps what follows from the limits that LimitsFor of a middleware returns, so that it is not computed
+// for each request.
 package chosen
 
 import (
@@ -9,12 +10,12 @@ import (
 	"redis-throttle/ratelimit/internal/field"
 )
 
-// InForce holds the fields of limits that policies have put in place of those of the code. The zero InForce is ready for use. It is safe for
-// concurrent use.
+// InForce holds the fields of limits that policies have put in place of those of the code. The zero InForce is ready
+// for use. It is safe for concurrent use.
 type InForce struct{ cache Cache[*field.Policies] }
 
-// Of are the fields of the limits that counted for the key of a call at a place: own, or those of a policy. Nil are those of a policy that
-// lets everything through.
+// Of are the fields of the limits that counted for the key of a call at a place: own, or those of a policy. Nil are
+// those of a policy that lets everything through.
 func (f *InForce) Of(result *ratelimit.Result, place int, own *field.Policies) *field.Policies {
 	if place >= len(result.Policies) || result.Policies[place].Name == "" {
 		return own

@@ -64,7 +64,8 @@ type Denials struct {
 
 	mu     sync.Mutex
 	byCall *lru.Map[ID, denial]
-	// forgotten are the keys that were forgotten, and when. What was asked before that, or before forgottenAll, holds no more.
+	// forgotten are the keys that were forgotten, and when. What was asked before that, or before forgottenAll, holds
+	// no more.
 	forgotten    *lru.Map[ID, time.Time]
 	forgottenAll time.Time
 }
@@ -115,8 +116,8 @@ func (d *Denials) Recall(id ID, keys []ratelimit.Key, now time.Time) (ratelimit.
 	return named(after(found.result, now.Sub(found.answered)), keys), true
 }
 
-// named is r with the names of the keys that it has the places of, or without names if keys is nil: a denial that is remembered holds none,
-// so that a long key takes no memory.
+// named is r with the names of the keys that it has the places of, or without names if keys is nil: a denial that is
+// remembered holds none, so that a long key takes no memory.
 func named(r ratelimit.Result, keys []ratelimit.Key) ratelimit.Result {
 	name := func(i int) string {
 		if i < len(keys) {

@@ -74,7 +74,8 @@ func TestADenialIsNoOlderThanMaxAge(t *testing.T) {
 	}
 }
 
-// A key is forgotten when it is told to, and after what may have changed the answer. What was asked since is remembered.
+// A key is forgotten when it is told to, and after what may have changed the answer. What was asked since is
+// remembered.
 func TestDenialsOfAKeyAreForgotten(t *testing.T) {
 	t.Parallel()
 	inLayers(t, 0, func(d layer, ask func(key, by string)) {

@@ -9,8 +9,8 @@ import (
 	"redis-throttle/ratelimit/internal/taken"
 )
 
-// Options are what a Call asks for beside its Verb and its Keys. They are comparable: whether a layer knows all that a call
-// asks for is one comparison with the Options that it knows, so that an option of a later version is handed on.
+// Options are what a Call asks for beside its Verb and its Keys. They are comparable: whether a layer knows all that a
+// call asks for is one comparison with the Options that it knows, so that an option of a later version is handed on.
 type Options struct {
 	Units            int64 // Cost and NoCost
 	Any              bool

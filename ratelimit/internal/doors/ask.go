@@ -14,8 +14,8 @@ import (
 // patience is how long a server has to say what it has, and to load a library.
 const patience = 5 * time.Second
 
-// ask has somebody find out how a server without the module takes calls, and waits as long as ctx lasts. Of all callers that want to know
-// one asks.
+// ask has somebody find out how a server without the module takes calls, and waits as long as ctx lasts. Of all callers
+// that want to know one asks.
 func (d *Doors) ask(ctx context.Context, s *server, node Node, seen *standing, key string) error {
 	s.mu.Lock()
 	if s.now.Load() != seen { // somebody has asked meanwhile
@@ -68,8 +68,8 @@ type found struct {
 // rounds is how often somebody else may load a library while this client is about to.
 const rounds = 3
 
-// find looks for the library, loads it if there is none, or an older one, and falls back to the script. It asks with the key of a call:
-// managed services refuse calls without keys, and users may have few keys.
+// find looks for the library, loads it if there is none, or an older one, and falls back to the script. It asks with
+// the key of a call: managed services refuse calls without keys, and users may have few keys.
 func (d *Doors) find(ctx context.Context, node Node, key string) (found, error) {
 	var what found
 	for range rounds {
@@ -82,8 +82,8 @@ func (d *Doors) find(ctx context.Context, node Node, key string) (found, error) 
 			what.door, what.version = library, there
 			return what, nil
 		case err == nil:
-			// REPLACE of one name would put this library over a newer one that came in between. Names of functions are unique on a server:
-			// beside a library of another name, nothing is loaded.
+			// REPLACE of one name would put this library over a newer one that came in between. Names of functions are
+			// unique on a server: beside a library of another name, nothing is loaded.
 			err = node.Atomically(ctx, []any{"FUNCTION", "DELETE", nameOnServer(ctx, node, there)}, []any{"FUNCTION", "LOAD", code})
 			what.old = there
 		case isNoFunction(err):
@@ -114,7 +114,8 @@ func (d *Doors) find(ctx context.Context, node Node, key string) (found, error) 
 	return found{}, &NothingError{d.lacking(), what.refused, err}
 }
 
-// nameOnServer is the name of a library of a version: throttle if an operator loaded it. Any other library of that name is somebody else's.
+// nameOnServer is the name of a library of a version: throttle if an operator loaded it. Any other library of that name
+// is somebody else's.
 func nameOnServer(ctx context.Context, node Node, version int64) string {
 	const byHand = "throttle"
 	reply, err := node.Do(ctx, "FUNCTION", "LIST", "LIBRARYNAME", byHand)
@@ -124,7 +125,8 @@ func nameOnServer(ctx context.Context, node Node, version int64) string {
 	return nameOf(version)
 }
 
-// hasFunction says whether a reply of FUNCTION LIST names a function, exactly: a library of somebody else may be about one of ours.
+// hasFunction says whether a reply of FUNCTION LIST names a function, exactly: a library of somebody else may be about
+// one of ours.
 func hasFunction(reply any, function string) bool {
 	switch reply := reply.(type) {
 	case []any:
@@ -163,8 +165,8 @@ var errForeign = errors.New("the function cl_version is somebody else's")
 // mostVersion is 99.99.99. What is no number up to it is no version.
 const mostVersion = 999_999
 
-// there is the version of the library that a server has. A library that may be newer than ours has to have our functions, too. The user has to
-// have the right for functions that write and for those that do not.
+// there is the version of the library that a server has. A library that may be newer than ours has to have our
+// functions, too. The user has to have the right for functions that write and for those that do not.
 func there(ctx context.Context, node Node, key string) (int64, error) {
 	reply, err := node.Do(ctx, "FCALL", "cl_version", "1", key)
 	if err != nil {
@@ -194,8 +196,8 @@ func said(err error) string {
 	return text
 }
 
-// NothingError is the error of a server that takes a call in no way, with what it said. Right is what the user lacks for the module's
-// command, if that is why it was not run.
+// NothingError is the error of a server that takes a call in no way, with what it said. Right is what the user lacks
+// for the module's command, if that is why it was not run.
 type NothingError struct {
 	Right            string
 	Function, Script error

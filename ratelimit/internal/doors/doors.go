@@ -1,5 +1,6 @@
-// Package doors sends calls as what a server has: the commands of the module, the functions of the library, or the library as a
-// script. The call itself is the question: a server that lacks what it is asked for says so, and nothing has happened.
+// Package doors sends calls as what a server has: the commands of the module, the functions of the library, or the
+// library as a script. The call itself is the question: a server that lacks what it is asked for says so, and nothing
+// has happened.
 package doors
 
 import (
@@ -57,7 +58,8 @@ type Doors struct {
 	Options
 	client Sender
 	outage func(error) bool
-	// others says that some server has refused a command of the module. Until then nobody looks up which server has a key.
+	// others says that some server has refused a command of the module. Until then nobody looks up which server has a
+	// key.
 	others atomic.Bool
 	// onlyWrites says that some server does not take EVALSHA_RO, as proxies do: EVALSHA does as well.
 	onlyWrites atomic.Bool
@@ -65,8 +67,8 @@ type Doors struct {
 	servers    sync.Map               // *server by address
 }
 
-// asksAfter is how long calls are sent as functions or scripts before a server is asked again: its user's rights, or what is loaded there,
-// may have changed, and it may have been started anew with the module.
+// asksAfter is how long calls are sent as functions or scripts before a server is asked again: its user's rights, or
+// what is loaded there, may have changed, and it may have been started anew with the module.
 const asksAfter = 5 * time.Minute
 
 // replicaFor is that time for a server that was a replica: it may be a master soon.
@@ -99,7 +101,8 @@ type Command struct {
 	Key     int  // the place of the first key in Args
 	Charges bool // the command must not be sent again when its reply got lost
 	Plain   bool // every server has the command, with the module or without
-	// ModuleOnly says that nothing but the module has the command, and not every version of it: a server that lacks it may well have the others.
+	// ModuleOnly says that nothing but the module has the command, and not every version of it: a server that lacks it
+	// may well have the others.
 	ModuleOnly bool
 }
 
@@ -201,7 +204,8 @@ func isElsewhere(err error) bool {
 	return redis.HasErrorPrefix(err, "ASK ") || redis.HasErrorPrefix(err, "MOVED ")
 }
 
-// script sends a call as a script that the server has. Where it takes none that only reads, such a call is sent as one that may write.
+// script sends a call as a script that the server has. Where it takes none that only reads, such a call is sent as one
+// that may write.
 func (d *Doors) script(ctx context.Context, call *Command) (any, error) {
 	args := d.asScript(call)
 	reply, err := d.process(ctx, args, 3, call.Charges)

@@ -6,7 +6,8 @@ import (
 	"log/slog"
 )
 
-// Ask sends a command that looks at a key, its first argument behind the name, for somebody who has a client and no Limiter.
+// Ask sends a command that looks at a key, its first argument behind the name, for somebody who has a client and no
+// Limiter.
 func Ask(ctx context.Context, client Sender, isOutage func(error) bool, command ...any) (reply any, err error) {
 	way := Options{Logger: slog.New(slog.DiscardHandler)} // the Limiter on client has logged what the server has
 	if chosen, ok := client.(*Chosen); ok {

@@ -13,8 +13,8 @@ type Node interface {
 	// Addr is empty if nobody knows it.
 	Addr() string
 	Do(ctx context.Context, args ...any) (any, error)
-	// Atomically runs commands in one transaction, and returns the error of the last one, or of what was refused. Where MULTI is refused,
-	// it sends none of them: they would run one by one.
+	// Atomically runs commands in one transaction, and returns the error of the last one, or of what was refused. Where
+	// MULTI is refused, it sends none of them: they would run one by one.
 	Atomically(ctx context.Context, commands ...[]any) error
 }
 

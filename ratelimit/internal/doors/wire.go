@@ -17,7 +17,8 @@ var (
 		sum := sha1.Sum([]byte(text))
 		return hex.EncodeToString(sum[:])
 	}()
-	// Clients load the library under a name with its version, so that none takes a newer one for the one that it wants to replace.
+	// Clients load the library under a name with its version, so that none takes a newer one for the one that it wants
+	// to replace.
 	code = "#!lua name=" + nameOf(int64(version)) + "\n" + text
 )
 

@@ -1,5 +1,5 @@
-// Package field writes the RateLimit header fields of draft-ietf-httpapi-ratelimit-headers-11, structured fields (RFC 9651). Their names and
-// their form are here and nowhere else in Go. spec/clients/fields.json has the rules as a table.
+// Package field writes the RateLimit header fields of draft-ietf-httpapi-ratelimit-headers-11, structured fields (RFC
+// 9651). Their names and their form are here and nowhere else in Go. spec/clients/fields.json has the rules as a table.
 package field
 
 import (
@@ -97,8 +97,8 @@ func Name(l ratelimit.Limits, i int) string {
 // numbered are the names of limits that have none, for as many as a call may have.
 var numbered = [...]string{"limit-1", "limit-2", "limit-3", "limit-4", "limit-5", "limit-6", "limit-7", "limit-8"}
 
-// Apart gives policies names that no other limit of a response has: one that is taken, in h or by an earlier key, gets the next number that is
-// free, as in default-2 or limit-3. A nil one, of a key that a policy lets through, stays.
+// Apart gives policies names that no other limit of a response has: one that is taken, in h or by an earlier key, gets
+// the next number that is free, as in default-2 or limit-3. A nil one, of a key that a policy lets through, stays.
 func Apart(h http.Header, policies []*Policies) {
 	if len(policies) == 1 && len(h[policyField]) == 0 && (policies[0] == nil || !policies[0].repeats) {
 		return
@@ -208,8 +208,8 @@ func (p *Policies) write(partition string, say func(*policy) string) (list strin
 	return list
 }
 
-// AddPolicy adds RateLimit-Policy to what an outer limiter has put there: both fields are lists. partition is of Partition. A nil p, of a key
-// that a policy lets through, adds nothing.
+// AddPolicy adds RateLimit-Policy to what an outer limiter has put there: both fields are lists. partition is of
+// Partition. A nil p, of a key that a policy lets through, adds nothing.
 func (p *Policies) AddPolicy(h http.Header, partition string) {
 	switch {
 	case p == nil || p.list == "":
@@ -220,8 +220,8 @@ func (p *Policies) AddPolicy(h http.Header, partition string) {
 	}
 }
 
-// AddLimit adds RateLimit after a decision about these limits: of the one that decided, or of all when none did, as a key
-// that is banned has nothing left of any.
+// AddLimit adds RateLimit after a decision about these limits: of the one that decided, or of all when none did, as a
+// key that is banned has nothing left of any.
 func (p *Policies) AddLimit(h http.Header, result *ratelimit.Result, partition string) {
 	var text string
 	switch {
@@ -236,7 +236,8 @@ func (p *Policies) AddLimit(h http.Header, result *ratelimit.Result, partition s
 	}
 }
 
-// service is an item of RateLimit: how many units remain (r), and when there is one more (t, seconds). A full limit has no t.
+// service is an item of RateLimit: how many units remain (r), and when there is one more (t, seconds). A full limit has
+// no t.
 func service(q *policy, remaining int64, nextAfter time.Duration) string {
 	var buffer [64]byte
 	b := append(buffer[:0], q.text...)
@@ -264,7 +265,8 @@ func Partition(key []byte) string {
 // Nobody says whether no limit decided, during an outage or because a policy lets everything through.
 func Nobody(by string) bool { return by == "policy" || by == "none" }
 
-// InForce are the limits that counted for the key of a call at a place: those of a policy (package policies), or its own.
+// InForce are the limits that counted for the key of a call at a place: those of a policy (package policies), or its
+// own.
 func InForce(result *ratelimit.Result, place int, own ratelimit.Limits) ratelimit.Limits {
 	if place < 0 || place >= len(result.Policies) || result.Policies[place].Name == "" {
 		return own
@@ -272,8 +274,8 @@ func InForce(result *ratelimit.Result, place int, own ratelimit.Limits) ratelimi
 	return result.Policies[place].Limits
 }
 
-// Set adds both fields after a decision on one key, and sets Retry-After if that was a denial with an end. It adds nothing
-// about a decision that was made without any limit.
+// Set adds both fields after a decision on one key, and sets Retry-After if that was a denial with an end. It adds
+// nothing about a decision that was made without any limit.
 func (p *Policies) Set(h http.Header, result *ratelimit.Result) {
 	if Nobody(result.By) {
 		return
@@ -285,8 +287,8 @@ func (p *Policies) Set(h http.Header, result *ratelimit.Result) {
 	}
 }
 
-// SetRetryAfter sets Retry-After: at least a second. It must not point to before the end of t, and does not: there has to
-// be one unit more at least.
+// SetRetryAfter sets Retry-After: at least a second. It must not point to before the end of t, and does not: there has
+// to be one unit more at least.
 func SetRetryAfter(h http.Header, d time.Duration) {
 	h["Retry-After"] = []string{strconv.FormatInt(max(CeilSeconds(d), 1), 10)}
 }
@@ -306,8 +308,9 @@ func AppendName(b []byte, limit *ratelimit.Limit) []byte {
 	return strconv.AppendQuote(strconv.AppendQuote(strconv.AppendQuote(b, l.Name), l.Unit), l.Called)
 }
 
-// quotaOf is the quota and window to announce: the window is the time in which a full limit gets all its units back, in whole seconds,
-// the quota what it gets back in it. So their ratio is the rate, and the quota is never less than the capacity. A limit that lets nobody through has a quota of 0.
+// quotaOf is the quota and window to announce: the window is the time in which a full limit gets all its units back, in
+// whole seconds, the quota what it gets back in it. So their ratio is the rate, and the quota is never less than the
+// capacity. A limit that lets nobody through has a quota of 0.
 func quotaOf(limit *about.Limit) (quota, windowSeconds int64) {
 	period := big.NewRat(int64(limit.Period.Length), int64(time.Second))
 	if limit.Period.MeanSeconds != 0 {

@@ -3,8 +3,8 @@ package keys
 
 import "strings"
 
-// Plain is key without spaces. Middleware writes the pattern of a route and a space before a key, so what stands before the
-// first space is never written by a client. Different keys stay different.
+// Plain is key without spaces. Middleware writes the pattern of a route and a space before a key, so what stands before
+// the first space is never written by a client. Different keys stay different.
 func Plain(key string) string {
 	if !strings.ContainsAny(key, " %") {
 		return key

@@ -1,5 +1,5 @@
-// Package lag measures how late this process is: how long goroutines that could run wait for a processor. A reply that came in time may be
-// read late then, so what looks like an outage of the server is this process's own overload.
+// Package lag measures how late this process is: how long goroutines that could run wait for a processor. A reply that
+// came in time may be read late then, so what looks like an outage of the server is this process's own overload.
 package lag
 
 import (
@@ -39,7 +39,8 @@ func Begin() *Watch {
 	return w
 }
 
-// look measures how late it is itself. A goroutine whose timer fires runs before others, so it stands in line once more.
+// look measures how late it is itself. A goroutine whose timer fires runs before others, so it stands in line once
+// more.
 func (w *Watch) look() {
 	runtime.Gosched()
 	w.mu.Lock()

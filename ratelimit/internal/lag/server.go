@@ -5,9 +5,11 @@ import (
 	"time"
 )
 
-// Server is what a busy process knows of a server: since when calls have had no answer. The zero Server has been asked nothing.
+// Server is what a busy process knows of a server: since when calls have had no answer. The zero Server has been asked
+// nothing.
 type Server struct {
-	// ClosesIdle is set of a client that asks for signs of life, and closes a connection on which none came in time. A call may meet that end.
+	// ClosesIdle is set of a client that asks for signs of life, and closes a connection on which none came in time. A
+	// call may meet that end.
 	ClosesIdle bool
 
 	silence  atomic.Pointer[Watch] // of the first call that was sent since the last answer; nil if there is none
@@ -18,10 +20,12 @@ type Server struct {
 // epoch is so long ago that an instant that was never noted, 0, is long ago at the start of a process, too.
 var epoch = time.Now().Add(-100 * 365 * 24 * time.Hour)
 
-// Ns returns an instant as a number, for an atomic. It is that of the monotonic clock: a step of the wall clock moves nothing.
+// Ns returns an instant as a number, for an atomic. It is that of the monotonic clock: a step of the wall clock moves
+// nothing.
 func Ns(at time.Time) int64 { return int64(at.Sub(epoch)) }
 
-// livesFor is how long a server that does not answer is taken for one that lives. Time that this process was late does not count.
+// livesFor is how long a server that does not answer is taken for one that lives. Time that this process was late does
+// not count.
 const livesFor = time.Second
 
 // Begin begins to measure for a call that is about to be sent.
@@ -47,12 +51,14 @@ func (s *Server) Answer() {
 	}
 }
 
-// IsBusy says whether this process is to blame for a call that began then, took so long and whose time was over. The server has been
-// answering, and the process was late for half of the time at least; or for an eighth, if the server has answered another call meanwhile.
+// IsBusy says whether this process is to blame for a call that began then, took so long and whose time was over. The
+// server has been answering, and the process was late for half of the time at least; or for an eighth, if the server
+// has answered another call meanwhile.
 //
-// Calls share what they wait for, such as a connection that is being opened, and one that comes late sees only its end. So a call is also as
-// those were that were under way with it: one for which this process was to blame, or the first that has had no answer yet. A call whose time
-// is over as it begins meets the end of a connection, and is as those were that the connection carried.
+// Calls share what they wait for, such as a connection that is being opened, and one that comes late sees only its end.
+// So a call is also as those were that were under way with it: one for which this process was to blame, or the first
+// that has had no answer yet. A call whose time is over as it begins meets the end of a connection, and is as those
+// were that the connection carried.
 func (s *Server) IsBusy(began time.Time, late, took time.Duration) bool {
 	now := time.Now()
 	blamed := s.blamed.Load()
@@ -70,8 +76,8 @@ func (s *Server) IsBusy(began time.Time, late, took time.Duration) bool {
 	return silent-lateFor < livesFor && (blamed > Ns(began) || 2*lateFor >= silent)
 }
 
-// toldNothing says whether a call that began then, and ended at once, tells nothing of the server: it has answered within a second, or no
-// call waited for it before.
+// toldNothing says whether a call that began then, and ended at once, tells nothing of the server: it has answered
+// within a second, or no call waited for it before.
 func (s *Server) toldNothing(began, now time.Time) bool {
 	w := s.silence.Load()
 	return Ns(now)-s.answered.Load() < int64(livesFor) || (w != nil && !w.began.Before(began))

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A server that nobody has asked for long is not silent. One that leaves calls without an answer is dead after a while, however busy the
-// process is.
+// A server that nobody has asked for long is not silent. One that leaves calls without an answer is dead after a while,
+// however busy the process is.
 func TestAServerLivesWhileItAnswersWhoeverAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s Server
@@ -62,8 +62,8 @@ func TestTimeThatTheProcessWasLateIsNoSilence(t *testing.T) {
 	})
 }
 
-// Calls wait together for a connection that is being opened. One that comes shortly before the time for that is over sees nothing of what made
-// this process late.
+// Calls wait together for a connection that is being opened. One that comes shortly before the time for that is over
+// sees nothing of what made this process late.
 func TestACallIsAsThoseThatItWasUnderWayWith(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s Server
@@ -90,7 +90,8 @@ func TestACallIsAsThoseThatItWasUnderWayWith(t *testing.T) {
 	})
 }
 
-// A server that leaves calls without an answer is dead after a second that this process was not late, whatever other calls have met.
+// A server that leaves calls without an answer is dead after a second that this process was not late, whatever other
+// calls have met.
 func TestADeadServerIsNotHiddenByWhatOtherCallsHaveMet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s Server
@@ -114,8 +115,8 @@ func TestADeadServerIsNotHiddenByWhatOtherCallsHaveMet(t *testing.T) {
 	})
 }
 
-// rueidis closes a connection whose PING had no answer in time, also where this process was too busy to read it. A call that comes at that
-// moment is over as it begins.
+// rueidis closes a connection whose PING had no answer in time, also where this process was too busy to read it. A call
+// that comes at that moment is over as it begins.
 func TestACallThatMeetsTheEndOfAConnectionTellsNothingOfTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := Server{ClosesIdle: true}

@@ -25,8 +25,9 @@ func Of(client *redis.ClusterClient) *Masters { return &Masters{client: client} 
 // pause is how long the cluster is left alone after it has not answered.
 const pause = 100 * time.Millisecond
 
-// Addr returns the address of the master that has key. It is empty while nobody knows the cluster, and then asks in the background:
-// go-redis asks each time for as long as dialling takes, and not only for as long as the caller's context lasts.
+// Addr returns the address of the master that has key. It is empty while nobody knows the cluster, and then asks in the
+// background: go-redis asks each time for as long as dialling takes, and not only for as long as the caller's context
+// lasts.
 func (m *Masters) Addr(key string) string {
 	if !m.known.Load() {
 		if lag.Ns(time.Now())-m.asked.Load() > int64(pause) && m.asking.CompareAndSwap(false, true) {

@@ -1,5 +1,5 @@
-// Package quiet logs errors that repeat: the first of a kind at once, then one line in an interval that says how many there
-// were. A flood of requests that fail is no flood of lines.
+// Package quiet logs errors that repeat: the first of a kind at once, then one line in an interval that says how many
+// there were. A flood of requests that fail is no flood of lines.
 package quiet
 
 import (

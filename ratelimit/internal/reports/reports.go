@@ -1,4 +1,5 @@
-// Package reports tells the server of calls that were denied without it, for its CL.TOP: packages cached and batched answer such calls.
+// Package reports tells the server of calls that were denied without it, for its CL.TOP: packages cached and batched
+// answer such calls.
 package reports
 
 import (
@@ -23,12 +24,13 @@ const (
 
 	// untilOn is how long nothing is counted after the server said that CL.TOP is off, or was out of reach.
 	untilOn = time.Minute
-	// untilKnown is that time after it refused the command: its module is older, it has none, or the user has no right. Each try may be
-	// noted in its ACL LOG.
+	// untilKnown is that time after it refused the command: its module is older, it has none, or the user has no right.
+	// Each try may be noted in its ACL LOG.
 	untilKnown = time.Hour
 )
 
-// Reports counts denials by key, and tells the server in the background. Nobody waits for it, and it forgets what it cannot tell.
+// Reports counts denials by key, and tells the server in the background. Nobody waits for it, and it forgets what it
+// cannot tell.
 type Reports struct {
 	next ratelimit.Decider
 
@@ -85,7 +87,8 @@ func (r *Reports) send() {
 	time.AfterFunc(every, r.send)
 }
 
-// take returns the next key, and how often it was denied, or a part of that if it is more than a call takes. ok is false when there is none, and nothing is due.
+// take returns the next key, and how often it was denied, or a part of that if it is more than a call takes. ok is
+// false when there is none, and nothing is due.
 func (r *Reports) take() (key string, n int64, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

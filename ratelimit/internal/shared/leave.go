@@ -16,8 +16,9 @@ const leavePause = 20 * time.Millisecond
 // Leaving has a client leave a server that has no data for now: another one may have its address.
 type Leaving struct{ last atomic.Int64 } // when a connection was left, by lag.Ns
 
-// After has the only server of a client close a connection over which it has answered that it loads its data, or has lost its master. It
-// returns at once. At READONLY go-redis does so itself, and clients of several servers learn where the masters are.
+// After has the only server of a client close a connection over which it has answered that it loads its data, or has
+// lost its master. It returns at once. At READONLY go-redis does so itself, and clients of several servers learn where
+// the masters are.
 func (l *Leaving) After(client any, err error) {
 	if err == nil || !redis.IsLoadingError(err) && !redis.IsMasterDownError(err) {
 		return

@@ -219,8 +219,9 @@ func (f *Failure) Error() string { return f.err.Error() }
 // Unwrap returns what happened.
 func (f *Failure) Unwrap() error { return f.err }
 
-// FirstFor reports whether nobody has asked this for who yet, of all calls that were in the pipeline. A circuit breaker that asks with itself
-// as who, and counts the failure of a call only if this is true, counts a pipeline that fails once.
+// FirstFor reports whether nobody has asked this for who yet, of all calls that were in the pipeline. A circuit breaker
+// that asks with itself as who, and counts the failure of a call only if this is true, counts a pipeline that fails
+// once.
 func (f *Failure) FirstFor(who any) bool {
 	f.batch.mu.Lock()
 	defer f.batch.mu.Unlock()
@@ -268,7 +269,8 @@ func (p *place) wait(ctx context.Context, cmd redis.Cmder, began time.Time, watc
 	return nil
 }
 
-// arrives gives a call whose deadline has passed as much more time as this process was late, and says whether its reply is there then.
+// arrives gives a call whose deadline has passed as much more time as this process was late, and says whether its reply
+// is there then.
 func (p *place) arrives(ctx context.Context, watch *lag.Watch) bool {
 	if !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return false

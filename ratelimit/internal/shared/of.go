@@ -11,8 +11,8 @@ import (
 // known are the Clients of Of, as weak pointers by weak pointers: nothing here keeps a client alive.
 var known sync.Map
 
-// Of is the Client for client, with the zero Options. It is the same one for all that ask while somebody uses it, so that a program which
-// makes many limiters on one client has one line of calls to each server.
+// Of is the Client for client, with the zero Options. It is the same one for all that ask while somebody uses it, so
+// that a program which makes many limiters on one client has one line of calls to each server.
 func Of[C redis.Client | redis.ClusterClient | redis.Ring](client *C) *Client {
 	key := weak.Make(client)
 	for {

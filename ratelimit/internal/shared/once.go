@@ -7,9 +7,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// attempts are those of a pipeline of a cluster. go-redis repeats a pipeline that got no connection three times, and at a node that hangs
-// each new connection waits for a greeting until the client's timeout. So an attempt that timed out is the last one, unless this process was
-// too busy to see the reply.
+// attempts are those of a pipeline of a cluster. go-redis repeats a pipeline that got no connection three times, and at
+// a node that hangs each new connection waits for a greeting until the client's timeout. So an attempt that timed out
+// is the last one, unless this process was too busy to see the reply.
 type attempts struct {
 	busy     func() bool
 	timedOut atomic.Pointer[error]

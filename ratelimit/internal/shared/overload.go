@@ -38,8 +38,8 @@ func Full(waiting int) *Overload {
 	return &Overload{why: fmt.Sprintf("%d calls wait for the server", waiting)}
 }
 
-// Begins returns the error of a call whose context has ended before it began. A deadline that has passed by then says nothing about the
-// server.
+// Begins returns the error of a call whose context has ended before it began. A deadline that has passed by then says
+// nothing about the server.
 func Begins(ctx context.Context) error {
 	err := ctx.Err()
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -72,7 +72,8 @@ func (w *Watched) Answered() bool { return w.server.AnsweredSince(w.watch.Began(
 // Took is how long the call took, until its End.
 func (w *Watched) Took() time.Duration { return w.took }
 
-// End ends the call. It returns err, or an Overload if that says that the time of the call was over, and this process is to blame.
+// End ends the call. It returns err, or an Overload if that says that the time of the call was over, and this process
+// is to blame.
 func (w *Watched) End(err error) error {
 	late := w.watch.End()
 	w.took = time.Since(w.watch.Began())

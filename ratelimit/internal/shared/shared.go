@@ -1,5 +1,5 @@
-// Package shared is a client of go-redis whose calls share pipelines if they are under way at the same time. It is what ratelimit.New
-// sends calls by; package pipelimit documents it.
+// Package shared is a client of go-redis whose calls share pipelines if they are under way at the same time. It is what
+// ratelimit.New sends calls by; package pipelimit documents it.
 package shared
 
 import (
@@ -17,15 +17,16 @@ import (
 
 // Options are documented in package pipelimit.
 type Options struct {
-	// Stall is how long a call waits for the pipeline before it at most, then it leaves with another one: 5 ms when 0. So a connection that
-	// hangs holds up the calls that it carries, and no others.
+	// Stall is how long a call waits for the pipeline before it at most, then it leaves with another one: 5 ms when 0.
+	// So a connection that hangs holds up the calls that it carries, and no others.
 	Stall time.Duration
 	// Calls is how many calls a pipeline carries at most; 128 when 0.
 	Calls int
-	// Pipelines is how many pipelines are under way to a server at most. When 0 it is 16, or three quarters of PoolSize if that is less.
+	// Pipelines is how many pipelines are under way to a server at most. When 0 it is 16, or three quarters of PoolSize
+	// if that is less.
 	Pipelines int
-	// Waiting is how many calls wait for a server at most, with those that are under way; 10,000 when 0. A call beyond that is an overload
-	// at once.
+	// Waiting is how many calls wait for a server at most, with those that are under way; 10,000 when 0. A call beyond
+	// that is an overload at once.
 	Waiting int
 }
 

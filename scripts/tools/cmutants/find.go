@@ -51,7 +51,8 @@ type finder struct {
 	found      []mutation.Mutant
 }
 
-// find returns all mutants of the functions in a C file. What a macro expands to is left alone, because the text is elsewhere.
+// find returns all mutants of the functions in a C file. What a macro expands to is left alone, because the text is
+// elsewhere.
 func find(config *cc.Config, root, file string) ([]mutation.Mutant, error) {
 	f := &finder{path: filepath.Join(root, file), file: file}
 	text, err := os.ReadFile(f.path)

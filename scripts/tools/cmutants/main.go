@@ -4,8 +4,8 @@
 //	cmutants [-seed n] [-n count] [-from i] [-only file:line] LIST SOURCE OUT TESTS...
 //
 // SOURCE is a copy of what the module is built from, which it changes. TESTS are the compiled packages of tests; they
-// run in the current folder, one after the other. LIST has the mutants that do the same as the code (package mutantlist); they are not run. The modules
-// and the output of the tests go to OUT.
+// run in the current folder, one after the other. LIST has the mutants that do the same as the code (package
+// mutantlist); they are not run. The modules and the output of the tests go to OUT.
 //
 // It fails if a mutant survives, if a line of LIST names no mutant, and if there is nothing to try.
 package main
@@ -22,7 +22,8 @@ import (
 	"redis-throttle/scripts/tools/mutation"
 )
 
-// nearest are the tests that are most likely to find a change of a file. They run first; the others run only if none of them fails.
+// nearest are the tests that are most likely to find a change of a file. They run first; the others run only if none of
+// them fails.
 var nearest = map[string]string{
 	"module/alarm.c":      `Step|Clock|Overdue|Timeout|Wait|Lines`,
 	"module/api.c":        `Loading|Load|Module|Limit`,
@@ -79,7 +80,8 @@ func main() {
 // modules are those that the tests load.
 type modules struct{ source, module, check string }
 
-// build makes both modules, as make build and make build-check do; a warning is an error. Go compiles anew only what changed.
+// build makes both modules, as make build and make build-check do; a warning is an error. Go compiles anew only what
+// changed.
 func (m modules) build() ([]byte, error) {
 	for _, flags := range [][]string{
 		{"-ldflags", "-s -w", "-o", m.module},

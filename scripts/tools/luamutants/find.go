@@ -111,8 +111,8 @@ func (f *finder) condition(i int) {
 	f.add("CONDITIONALS_NEGATION", from, to, "not ("+f.source[from:to]+")")
 }
 
-// beginsStatement reports whether a token begins a call or an assignment, or is a break. An expression goes on in a new line only
-// within brackets or around an operator.
+// beginsStatement reports whether a token begins a call or an assignment, or is a break. An expression goes on in a new
+// line only within brackets or around an operator.
 func (f *finder) beginsStatement(i int) bool {
 	if f.tokens[i].Str == "break" {
 		return true

@@ -2,9 +2,9 @@
 //
 //	luamutants [-seed n] [-n count] [-from i] [-only file:line] LIST SOURCE OUT TESTS...
 //
-// SOURCE is a folder with a copy of the library, which it changes. TESTS are the compiled packages of tests; they run in the current
-// folder, one after the other, with the library that THROTTLE_LIBRARY names. LIST has the mutants that do the same as the code
-// (package mutantlist); they are not run. The output of the tests goes to OUT.
+// SOURCE is a folder with a copy of the library, which it changes. TESTS are the compiled packages of tests; they run
+// in the current folder, one after the other, with the library that THROTTLE_LIBRARY names. LIST has the mutants that
+// do the same as the code (package mutantlist); they are not run. The output of the tests goes to OUT.
 package main
 
 import (
@@ -20,7 +20,8 @@ import (
 
 const library = "functions/throttle.lua"
 
-// The examples find most, in a second. What they let pass, random calls beside the module have to find, and then all other tests.
+// The examples find most, in a second. What they let pass, random calls beside the module have to find, and then all
+// other tests.
 const (
 	examples = `^TestFunctionsDoWhatTheTranscriptsSay$/^functions$`
 	turns    = `^(TestErrorsOfFunctionsAreThoseOfTheModule|TestFunctionsAndTheModuleTakeTurnsOnAKey)$`

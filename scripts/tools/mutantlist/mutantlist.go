@@ -1,7 +1,7 @@
 // Package mutantlist reads the lists of mutants that do the same as the code.
 //
-// Each line of a list names one mutant: the file, the kind, the line of code with the changed part in « », and the reason
-// why it is equivalent:
+// Each line of a list names one mutant: the file, the kind, the line of code with the changed part in « », and the
+// reason why it is equivalent:
 //
 //	top/top.go | CONDITIONALS_BOUNDARY | if len(t.best) «<» n { | a reason
 package mutantlist

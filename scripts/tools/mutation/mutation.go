@@ -42,7 +42,8 @@ func LinesOf(source string) Lines {
 // Offset is the place of a line and column, which begin with 1.
 func (l Lines) Offset(line, column int) int { return l.starts[line-1] + column - 1 }
 
-// Mutant is the change of the bytes from start to end of a file. Of a statement of several lines, its name has the first.
+// Mutant is the change of the bytes from start to end of a file. Of a statement of several lines, its name has the
+// first.
 func (l Lines) Mutant(file, kind string, start, end int, text string) Mutant {
 	line, _ := slices.BinarySearch(l.starts, start+1)
 	first := l.starts[line-1]
@@ -80,8 +81,8 @@ func Parse() (f Flags, b *Bench) {
 	return f, b
 }
 
-// Run draws some of all mutants and tries them. It ends the program with an error if one survives, if a line of the list names
-// no mutant, and if there is nothing to try.
+// Run draws some of all mutants and tries them. It ends the program with an error if one survives, if a line of the
+// list names no mutant, and if there is nothing to try.
 func (b *Bench) Run(f Flags, all []Mutant) {
 	if len(all) == 0 {
 		log.Fatalf("%s: no code to mutate", b.Source)

@@ -22,14 +22,16 @@ type Bench struct {
 	Source, Out string
 	// Tests are compiled packages of tests. They run in the current folder, one after the other.
 	Tests []string
-	// Args and Env are what they are given, Built the files that they test and that Build makes. An error of Build makes a mutant not viable.
+	// Args and Env are what they are given, Built the files that they test and that Build makes. An error of Build
+	// makes a mutant not viable.
 	Args, Env, Built []string
 	Build            func() (output []byte, err error)
 	// Stages are the tests that run for a mutant of a file, up to the first that fails.
 	Stages func(file string) []Stage
 }
 
-// Stage is some of the tests: those of the pattern Run without those of Skip, as go test takes them. A hang ends after Timeout.
+// Stage is some of the tests: those of the pattern Run without those of Skip, as go test takes them. A hang ends after
+// Timeout.
 type Stage struct {
 	Run, Skip, Timeout string
 	// IsCertain says that a failure is one: no other program on the machine can make these tests fail.
@@ -48,8 +50,8 @@ var (
 	panicked = regexp.MustCompile(`(?m)^panic: (.*)`) // such as a timeout
 )
 
-// fails runs tests and returns the one that fails, or "" if all pass. A test that fails has to fail again on its own: some tests
-// count how often threads wake, or how late something is, and other programs on the machine can spoil that.
+// fails runs tests and returns the one that fails, or "" if all pass. A test that fails has to fail again on its own:
+// some tests count how often threads wake, or how late something is, and other programs on the machine can spoil that.
 func (b *Bench) fails(log *os.File, s Stage) string {
 	for {
 		failure, mayPass := b.run(log, s)
@@ -64,8 +66,8 @@ func (b *Bench) fails(log *os.File, s Stage) string {
 	}
 }
 
-// run runs the tests of all packages up to the first that fails. It returns that test, and whether it is worth another try: not
-// after a crash or a timeout.
+// run runs the tests of all packages up to the first that fails. It returns that test, and whether it is worth another
+// try: not after a crash or a timeout.
 func (b *Bench) run(log *os.File, s Stage) (failure string, mayPass bool) {
 	for _, tests := range b.Tests {
 		if failure, mayPass = b.runPackage(log, tests, s); failure != "" {
@@ -108,7 +110,8 @@ func (b *Bench) runPackage(log *os.File, path string, s Stage) (failure string, 
 	return string(m[1]), true
 }
 
-// watched holds the output of tests. When one fails, it leaves time for its report, but not for the tests that still run.
+// watched holds the output of tests. When one fails, it leaves time for its report, but not for the tests that still
+// run.
 type watched struct {
 	bytes.Buffer
 	end       *time.Timer
@@ -124,8 +127,8 @@ func (w *watched) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// endAllIn ends the servers that work in a folder. Most die with the process that started them, but a daemon has another
-// parent.
+// endAllIn ends the servers that work in a folder. Most die with the process that started them, but a daemon has
+// another parent.
 func endAllIn(folder string) {
 	cwds, err := filepath.Glob("/proc/[0-9]*/cwd")
 	check(err)

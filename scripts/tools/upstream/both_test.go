@@ -1,5 +1,6 @@
-// Package upstream_test runs envoyproxy/ratelimit in this process beside throttle-gateway: the same configurations, requests and instants.
-// It is a Go module of its own, so that nobody else gets the libraries of envoyproxy/ratelimit. scripts/test-upstream runs it.
+// Package upstream_test runs envoyproxy/ratelimit in this process beside throttle-gateway: the same configurations,
+// requests and instants. It is a Go module of its own, so that nobody else gets the libraries of envoyproxy/ratelimit.
+// scripts/test-upstream runs it.
 package upstream_test
 
 import (
@@ -216,7 +217,8 @@ func (b *both) ask(ours, upstreams *pb.RateLimitRequest) (mine, theirs *pb.RateL
 	return mine, theirs
 }
 
-// shown is a response in a line: the code, and of each descriptor what remains of which limit and the seconds until the reset; "!" is one that is over.
+// shown is a response in a line: the code, and of each descriptor what remains of which limit and the seconds until the
+// reset; "!" is one that is over.
 func shown(r *pb.RateLimitResponse) string {
 	text := fmt.Sprint(r.OverallCode)
 	for _, s := range r.Statuses {

@@ -15,7 +15,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// example is one of a difference: requests, and the last answers. Each descriptor of a request is "KEY=VALUE" with the units that it takes.
+// example is one of a difference: requests, and the last answers. Each descriptor of a request is "KEY=VALUE" with the
+// units that it takes.
 type example struct {
 	requests              []*pb.RateLimitRequest
 	at                    time.Time

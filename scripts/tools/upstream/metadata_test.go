@@ -51,5 +51,6 @@ func TestMetadataIsThatOfUpstream(t *testing.T) {
 	}
 }
 
-// plainly is text without the spaces that protobuf doubles in some builds, so that nobody relies on the form of its texts.
+// plainly is text without the spaces that protobuf doubles in some builds, so that nobody relies on the form of its
+// texts.
 func plainly(text []byte) string { return strings.ReplaceAll(string(text), "  ", " ") }

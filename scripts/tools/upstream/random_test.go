@@ -21,9 +21,10 @@ import (
 	"redis-throttle/internal/size"
 )
 
-// Random requests to random configurations, at instants that only go forward. With compat, every status is upstream's: its code, its limit,
-// what remains and when that is reset. Without it, the rules are those that upstream finds, and all of them are charged, or none.
-// What differs on purpose is corrected here, under the name of its row in docs/envoyproxy-ratelimit.md.
+// Random requests to random configurations, at instants that only go forward. With compat, every status is upstream's:
+// its code, its limit, what remains and when that is reset. Without it, the rules are those that upstream finds, and
+// all of them are charged, or none. What differs on purpose is corrected here, under the name of its row in
+// docs/envoyproxy-ratelimit.md.
 func TestAnswersAreThoseOfUpstream(t *testing.T) {
 	draw := &maker{Rand: chance.New(t)}
 	var files []file
@@ -191,8 +192,8 @@ func note(s *pb.RateLimitResponse_DescriptorStatus, r *rule, seen map[string]int
 	}
 }
 
-// allOrNone is the answer with the rules that upstream has found, where a request charges all of them or none. Upstream has charged
-// what it denied, so its numbers are left out.
+// allOrNone is the answer with the rules that upstream has found, where a request charges all of them or none. Upstream
+// has charged what it denied, so its numbers are left out.
 func (s *stream) allOrNone(theirs *pb.RateLimitResponse, rules []rule, seen map[string]int) *pb.RateLimitResponse {
 	want := proto.CloneOf(theirs)
 	want.OverallCode = pb.RateLimitResponse_OK

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each variable of the environment that upstream reads is one of ours, or one of those that the gateway names at its start because they mean
-// nothing here. None is ignored without a word.
+// Each variable of the environment that upstream reads is one of ours, or one of those that the gateway names at its
+// start because they mean nothing here. None is ignored without a word.
 func TestEachVariableOfUpstreamIsKnown(t *testing.T) {
 	folder := filepath.Join("..", "..", "..", "gateway", "internal", "settings")
 	source := func(name string) string {

@@ -162,8 +162,9 @@ func descriptorsOf(list []config.YamlDescriptor) (all []*limits.RateLimitDescrip
 	return all
 }
 
-// Configurations come and go: a new one, that of before, and none of those before it. Random requests about all of them are answered alike, also
-// after a configuration that both refuse, while others ask without a pause. These see one configuration after the other, and none again.
+// Configurations come and go: a new one, that of before, and none of those before it. Random requests about all of them
+// are answered alike, also after a configuration that both refuse, while others ask without a pause. These see one
+// configuration after the other, and none again.
 func TestAnswersAreThoseOfUpstreamWhileConfigurationsChange(t *testing.T) {
 	draw := &maker{Rand: chance.New(t)}
 	loaded := func(version int) *limits.RateLimitConfig {
@@ -237,8 +238,9 @@ func TestAnswersAreThoseOfUpstreamWhileConfigurationsChange(t *testing.T) {
 
 var reset = regexp.MustCompile(` in \d+s`)
 
-// Envoy Gateway's own expectations of what its rate limit service is sent, from a checkout of github.com/envoyproxy/gateway. Each limit is asked
-// until it denies. Months and years are the calendar's here, so times are left out.
+// Envoy Gateway's own expectations of what its rate limit service is sent, from a checkout of
+// github.com/envoyproxy/gateway. Each limit is asked until it denies. Months and years are the calendar's here, so
+// times are left out.
 func TestAnswersAreThoseOfUpstreamToEnvoyGateway(t *testing.T) {
 	checkout := os.Getenv("THROTTLE_ENVOY_GATEWAY")
 	if checkout == "" {

@@ -1,8 +1,8 @@
 // Gives the program it is preloaded into the wall clock that a test has set. The file that
-// THROTTLE_TEST_CLOCK names holds it: nanoseconds since the epoch, 8 bytes, mapped by both; 0 is the kernel's clock, which
-// runs. Behind it stand, for each host, the nanoseconds by which its clock is ahead; THROTTLE_TEST_CLOCK_HOST is its number. Then come how
-// long the process stands still, in nanoseconds, whenever it has read the clock, and how many readings are left before the clock of
-// whoever reads steps, and by how many nanoseconds.
+// THROTTLE_TEST_CLOCK names holds it: nanoseconds since the epoch, 8 bytes, mapped by both; 0 is the kernel's clock,
+// which runs. Behind it stand, for each host, the nanoseconds by which its clock is ahead; THROTTLE_TEST_CLOCK_HOST is
+// its number. Then come how long the process stands still, in nanoseconds, whenever it has read the clock, and how many
+// readings are left before the clock of whoever reads steps, and by how many nanoseconds.
 //
 // Every other clock stays the kernel's: the event loop and its timers go by the monotonic one,
 // and so neither hang nor spin while the wall clock stands still.
@@ -106,8 +106,8 @@ time_t time(time_t *out) {
 HIDE_CPUINFO(fopen)
 HIDE_CPUINFO(fopen64)
 
-// Some servers bind a module to the C library before anything that was preloaded (Valkey 8.1 and later). The module would
-// then go by another clock than its server.
+// Some servers bind a module to the C library before anything that was preloaded (Valkey 8.1 and later). The module
+// would then go by another clock than its server.
 void *dlopen(const char *path, int flags) {
   static void *(*next)(const char *, int);
   if (!next) *(void **)&next = dlsym(RTLD_NEXT, "dlopen");

@@ -148,7 +148,8 @@ static void run(Ctx *ctx) {
   nested = 0;
 }
 
-// Some servers delete a key instead when a command gives it an expiry that has passed; this leaves it to the next one that opens the key.
+// Some servers delete a key instead when a command gives it an expiry that has passed; this leaves it to the next one
+// that opens the key.
 static void addExpired(Ctx *ctx, String *name) {
   Key *key = openKey(ctx, name, READ_AND_WRITE);
   setString(key, name);

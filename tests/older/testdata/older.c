@@ -4,8 +4,8 @@
 //
 // CachedMicroseconds is there instead, if the server has none.
 //
-// A server may free a module whose load failed and keep what it subscribed to (Redis 7.0 does). So what a load that fails has
-// subscribed to and not given up again ends the server here.
+// A server may free a module whose load failed and keep what it subscribed to (Redis 7.0 does). So what a load that
+// fails has subscribed to and not given up again ends the server here.
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 // How calls reach a server: as commands of the module, as functions of the library, or as a script.
 //
-// Nothing is asked up front: the call itself is the question. A server that does not know what it was sent has run nothing, so the call
-// goes on to the next of the three ways, and is charged once. Only an error in a reply moves it on: after a lost connection or a timeout
-// nobody knows whether it was charged.
+// Nothing is asked up front: the call itself is the question. A server that does not know what it was sent has run
+// nothing, so the call goes on to the next of the three ways, and is charged once. Only an error in a reply moves it
+// on: after a lost connection or a timeout nobody knows whether it was charged.
 //
 // Each server has a door of its own, by the name that the transport has for the master of a key.
 import { createHash } from 'node:crypto'
@@ -12,7 +12,9 @@ import { isMissing, rightOf } from './missing.js'
 import { type Transport } from './transport.js'
 import { within } from './within.js'
 
-/** Which commands a limiter sends: those of the module, functions in their place, or what the server has, in this order. */
+/**
+ * Which commands a limiter sends: those of the module, functions in their place, or what the server has, in this order.
+ */
 export type Commands = 'auto' | 'module' | 'functions'
 
 export const commandsWords = ['auto', 'module', 'functions'] as const satisfies Commands[]
@@ -31,7 +33,10 @@ type Door = { readonly kind: 'module' } | { readonly kind: 'library'; readonly u
 
 /** How long a server is asked nothing about what it has: its rights, or what is loaded there, may have changed. */
 const longMs = 300_000
-/** The same, where it will soon be otherwise: a replica may be promoted, a slot has moved, somebody else was loading a library. */
+/**
+ * The same, where it will soon be otherwise: a replica may be promoted, a slot has moved, somebody else was loading a
+ * library.
+ */
 const soonMs = 1000
 
 /** The version 99.99.99. What is no number up to it is no version. */
@@ -57,7 +62,8 @@ function library(): Promise<Library> {
   }))
 }
 
-// The version in the name makes a library of another version another name: FUNCTION LOAD then never replaces a newer one.
+// The version in the name makes a library of another version another name: FUNCTION LOAD then never replaces a newer
+// one.
 const nameOf = (version: number) => `throttle_${version}`
 
 /** Writes a version as packages have it. */
@@ -142,14 +148,16 @@ export class Doors {
         if (door.kind === 'module' && !all) this.#found(node, key, door, 'has the module: calls are sent as its commands')
         return reply
       } catch (error) {
-        // A replica may be a master when it is asked again. Where no script may be run either, other calls may have the right to their command.
+        // A replica may be a master when it is asked again. Where no script may be run either, other calls may have the
+        // right to their command.
         if (door.kind === 'script' && (readOnly(error) || error instanceof MistakeError)) this.#doors.delete(node)
         if (!notHere(door, error)) throw error
         if (door.kind === 'module') {
           if (moves >= most) throw error
           await this.without(key, error)
         } else if (moves >= most || door.kind === 'script') {
-          // A library lacks what its version has, or the key moves to another server, which nobody can ask. A whole script follows the key.
+          // A library lacks what its version has, or the key moves to another server, which nobody can ask. A whole
+          // script follows the key.
           const script = newScript(soonMs)
           if (door.kind === 'library') this.#found(node, key, script, `has a library that lacks a function (${messageOf(error)}): calls are sent as scripts, which take longer`)
           return await whole(script, words, send)
@@ -232,9 +240,9 @@ export class Doors {
   }
 
   /**
-   * Puts the library into the place of an older one. Names of functions are unique on a server: if another client has put a newer library
-   * there in the meantime, it has another name than what is deleted here, and the load is refused. Where MULTI is refused nothing else is
-   * sent: the rest would run one by one.
+   * Puts the library into the place of an older one. Names of functions are unique on a server: if another client has
+   * put a newer library there in the meantime, it has another name than what is deleted here, and the load is refused.
+   * Where MULTI is refused nothing else is sent: the rest would run one by one.
    */
   async #replace(key: string, version: number, { text }: Library): Promise<void> {
     await within(this.timeout, undefined, async (left) => {
@@ -274,7 +282,10 @@ function functionsIn(reply: unknown): string[] {
   return flat.flatMap((word, i) => (flat[i - 1] === 'name' ? [String(word)] : []))
 }
 
-/** Returns the version of the library of a server, if it has one, or that the function of that name is of somebody else's library. */
+/**
+ * Returns the version of the library of a server, if it has one, or that the function of that name is of somebody
+ * else's library.
+ */
 async function versionOn(send: (...words: string[]) => Promise<unknown>, key: string, mine: Library): Promise<number | 'foreign' | undefined> {
   const gone = (error: unknown) => {
     if (noFunction(error)) return undefined
@@ -305,7 +316,10 @@ async function refuseOld(send: (...words: string[]) => Promise<unknown>, key: st
   }
 }
 
-/** Makes the error of a server that takes a call in no way. It names the right that the user lacks for the module's command, if that is why. */
+/**
+ * Makes the error of a server that takes a call in no way. It names the right that the user lacks for the module's
+ * command, if that is why.
+ */
 function noWay(error: unknown, lacks?: string): MistakeError {
   const why = lacks === undefined ? 'has no throttle.so' : `does not let this user run ${lacks}`
   return new MistakeError(`the server ${why}, and refuses functions and scripts: ${messageOf(error)}`, { cause: error })
@@ -321,7 +335,10 @@ async function through(door: Door, words: readonly string[], send: (words: reado
 
 type Send = (words: readonly string[]) => Promise<unknown>
 
-/** Sends a call as a script that the server knows by its hash. One call sends the script where it is unknown; the others wait for it. */
+/**
+ * Sends a call as a script that the server knows by its hash. One call sends the script where it is unknown; the others
+ * wait for it.
+ */
 async function byHash(door: Script, words: readonly string[], send: Send): Promise<unknown> {
   const { sha } = await library()
   for (let asked = 0; ; asked++) {

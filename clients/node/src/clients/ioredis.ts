@@ -82,7 +82,10 @@ function addressOf(redis: Redis | Cluster): string | undefined {
 
 const overheard = new WeakSet<Redis | Cluster>()
 
-/** Hears why connections fail that the client opens to nodes of a cluster and to Sentinels. It only tells that they are closed. */
+/**
+ * Hears why connections fail that the client opens to nodes of a cluster and to Sentinels. It only tells that they are
+ * closed.
+ */
 function overhear(redis: Redis | Cluster, note: (error: unknown) => void): void {
   if (overheard.has(redis)) return
   overheard.add(redis)
@@ -147,7 +150,10 @@ function recorder(client: object): Make {
 
 const ping = '*1\r\n$4\r\nPING\r\n'
 
-/** Has the calls of this turn of the event loop written at once. The library's own enableAutoPipelining is for its methods alone. */
+/**
+ * Has the calls of this turn of the event loop written at once. The library's own enableAutoPipelining is for its
+ * methods alone.
+ */
 function gather(stream: Gathering): void {
   if (stream.writableCorked > 0) return
   stream.cork()
@@ -196,7 +202,9 @@ function send(redis: Redis | Cluster, command: Command, key: string, left: Abort
 const pause = 1000
 const looked = new WeakMap<Cluster, number>()
 
-/** Has a cluster client ask which masters have the slots. By itself it does when a master dies, but not when one hangs. */
+/**
+ * Has a cluster client ask which masters have the slots. By itself it does when a master dies, but not when one hangs.
+ */
 function lookAgain(cluster: Cluster): void {
   if (cluster.status !== 'ready' || performance.now() - (looked.get(cluster) ?? -Infinity) < pause) return
   looked.set(cluster, performance.now())
@@ -206,7 +214,10 @@ function lookAgain(cluster: Cluster): void {
 const silence = 3000
 const silent = new WeakMap<Redis, { bytes: number; sinceMs: number }>()
 
-/** Leaves a connection over which nothing comes while calls wait. The library keeps to it, also when a Sentinel has named another master. */
+/**
+ * Leaves a connection over which nothing comes while calls wait. The library keeps to it, also when a Sentinel has
+ * named another master.
+ */
 function leaveSilent(redis: Redis): void {
   if (redis.status !== 'ready') return
   const now = performance.now()

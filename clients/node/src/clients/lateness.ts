@@ -1,5 +1,5 @@
-// How late this process is: for how long it could not read what had arrived, since it was busy or had no processor. A call that had no
-// reply in that time says nothing about the server.
+// How late this process is: for how long it could not read what had arrived, since it was busy or had no processor. A
+// call that had no reply in that time says nothing about the server.
 
 const tickMs = 5
 const leastMs = 3 // a timer is a millisecond late by itself
@@ -22,7 +22,10 @@ function tick(): void {
   else ticking = false
 }
 
-/** Begins to watch, until `unwatch`. Returns how late the process was so far, in ms; differences between two such numbers mean something. */
+/**
+ * Begins to watch, until `unwatch`. Returns how late the process was so far, in ms; differences between two such
+ * numbers mean something.
+ */
 export function watch(): number {
   calls++
   if (!ticking) {

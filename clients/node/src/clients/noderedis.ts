@@ -45,7 +45,10 @@ interface Cluster extends Pick<NodeClient, 'on'> {
 
 const has = (client: object, method: string) => typeof (client as Record<string, unknown>)[method] === 'function'
 
-/** Clients of clusters and Sentinels that are being connected for the first time, again and again: they are not closed, but away. */
+/**
+ * Clients of clusters and Sentinels that are being connected for the first time, again and again: they are not closed,
+ * but away.
+ */
 export const connecting = new WeakSet()
 
 /** The addresses that such clients ask where the servers are, for people. */
@@ -84,7 +87,8 @@ function prefixOf(client: object): string {
   return _self?._keyPrefix ?? _keyPrefix ?? options?.keyPrefix ?? ''
 }
 
-// Whatever types the client maps replies to, the integers of ours are numbers. The limiter has a timeout: another one, of the client, costs time.
+// Whatever types the client maps replies to, the integers of ours are numbers. The limiter has a timeout: another one,
+// of the client, costs time.
 const plain = (abortSignal: AbortSignal): Options => ({ abortSignal, timeout: 0, typeMapping: {} })
 
 async function send(client: NodeClient, words: readonly string[], left: AbortSignal): Promise<unknown> {
@@ -98,7 +102,10 @@ async function send(client: NodeClient, words: readonly string[], left: AbortSig
 
 const leaving = new WeakSet<NodeClient>()
 
-/** Has the server end the connection, so that the client connects anew, to where its address leads by now. The library has no call for it. */
+/**
+ * Has the server end the connection, so that the client connects anew, to where its address leads by now. The library
+ * has no call for it.
+ */
 function leave(client: NodeClient): void {
   if (leaving.has(client)) return
   leaving.add(client)
@@ -122,7 +129,10 @@ function overPool(pool: Pool, prefix: string): Transport {
   }
 }
 
-/** What node-redis's Sentinel client does not take for an error: it repeats a command if there is one and its connection is gone. */
+/**
+ * What node-redis's Sentinel client does not take for an error: it repeats a command if there is one and its connection
+ * is gone.
+ */
 class Lost {
   constructor(readonly error: unknown) {}
 }
@@ -204,9 +214,9 @@ function addressOf(cluster: Cluster, key: string): string {
 const pause = 1000
 
 /**
- * Returns a function that makes a cluster client ask the other nodes which of them has a key now, once a second at most. By itself
- * version 5 asks only when a node replies MOVED, which a dead master never does. Version 6 asks also after it has lost a connection,
- * but not when a master hangs. So this is called when there was no reply.
+ * Returns a function that makes a cluster client ask the other nodes which of them has a key now, once a second at
+ * most. By itself version 5 asks only when a node replies MOVED, which a dead master never does. Version 6 asks also
+ * after it has lost a connection, but not when a master hangs. So this is called when there was no reply.
  */
 function finder(cluster: Cluster): (key: string) => void {
   let last = -Infinity
@@ -257,7 +267,10 @@ async function open(client: NodeClient, at?: Address): Promise<Line> {
   }
 }
 
-/** Connects, and returns the socket beside it. The library keeps it to itself, but Node.js tells of each that is made, except for TLS. */
+/**
+ * Connects, and returns the socket beside it. The library keeps it to itself, but Node.js tells of each that is made,
+ * except for TLS.
+ */
 function watched<T>(connect: () => T): { socket: Socket | undefined; connected: T } {
   let socket: Socket | undefined
   const made = (message: unknown) => {

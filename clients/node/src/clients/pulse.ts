@@ -1,8 +1,9 @@
 // Whether the server of a caller in line is alive.
 //
-// The client's address may lead to a new master by now, whose replies say nothing about the old one. So the question goes to where the
-// caller's connection leads, over one that does not log in: that it has to is a sign of life, too. Behind a balancer the same place leads to
-// the new master, which says so when it is asked which server it is, as the client would ask.
+// The client's address may lead to a new master by now, whose replies say nothing about the old one. So the question
+// goes to where the caller's connection leads, over one that does not log in: that it has to is a sign of life, too.
+// Behind a balancer the same place leads to the new master, which says so when it is asked which server it is, as the
+// client would ask.
 import { connect, type Socket } from 'node:net'
 import { connect as connectTls, type TLSSocket } from 'node:tls'
 import { OutageError } from '../errors.js'
@@ -17,9 +18,9 @@ export interface Spot {
 }
 
 /**
- * Returns when the server at a spot has said anything, and throws an OutageError if it does not, or if `who` tells that another server
- * answers at its address by now. One question serves all that ask within half of the time. Of a socket that is closed or has no address, such
- * as a path, nothing is returned.
+ * Returns when the server at a spot has said anything, and throws an OutageError if it does not, or if `who` tells that
+ * another server answers at its address by now. One question serves all that ask within half of the time. Of a socket
+ * that is closed or has no address, such as a path, nothing is returned.
  */
 export function pulse({ socket, run }: Spot, ms: number, who: (left: AbortSignal) => Promise<string>): Promise<void> | undefined {
   const { remoteAddress: host, remotePort: port } = socket ?? {}

@@ -1,6 +1,6 @@
-// Why a server does not let a client in: a wrong password, a certificate. The library goes on trying, and its calls fail as in an outage,
-// in which a service may let everything through. But it does not go away by itself. Also why it is out of reach, for people: the calls
-// themselves say no more than that the client is offline.
+// Why a server does not let a client in: a wrong password, a certificate. The library goes on trying, and its calls
+// fail as in an outage, in which a service may let everything through. But it does not go away by itself. Also why it
+// is out of reach, for people: the calls themselves say no more than that the client is offline.
 import { errorMonitor } from 'node:events'
 import { isError, isOutage, isOverload, isReply } from '../errors.js'
 
@@ -36,7 +36,10 @@ export const ways = {
   nodeRedisCluster: { event: 'node-error', read: (error: unknown, { host, port }: { host: string; port: number }) => [error, `${host}:${port}`], ready: 'node-ready' },
 } as const satisfies Record<string, Way>
 
-/** Returns why an error came: a cluster client of ioredis tells what its last node said, which may be that the client is not let in. */
+/**
+ * Returns why an error came: a cluster client of ioredis tells what its last node said, which may be that the client is
+ * not let in.
+ */
 export function reasonOf(error: unknown): unknown {
   return isError(error) && 'lastNodeError' in error && error.lastNodeError ? error.lastNodeError : error
 }
@@ -81,7 +84,10 @@ export function refusalsOf(client: Emitter, { event, read, ready }: Way = ways.p
   return refusals
 }
 
-/** Tells whether an error is the reply of a server that is no master any more, or none yet: the next connection may lead to another one. */
+/**
+ * Tells whether an error is the reply of a server that is no master any more, or none yet: the next connection may lead
+ * to another one.
+ */
 export function isElsewhere(error: unknown): boolean {
   return isReply(error) && /^(ERR )?(READONLY|MASTERDOWN|LOADING)\b/.test((error as Error).message)
 }

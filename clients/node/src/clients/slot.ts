@@ -1,4 +1,5 @@
-// The slot of a key in a cluster, as the cluster specification defines it: CRC16 (XMODEM) of the key, or of its hash tag.
+// The slot of a key in a cluster, as the cluster specification defines it: CRC16 (XMODEM) of the key, or of its hash
+// tag.
 
 const table = Uint16Array.from({ length: 256 }, (_, byte) => {
   let crc = byte << 8

@@ -1,8 +1,8 @@
 // How a call reaches the server over the client of a library: once, and never after its caller has left.
 //
-// A call that charges units and is sent again because its reply was lost would charge twice. One that waits in a client's queue
-// until the server is back would charge for somebody who has long left. So a call that is left before it was written is not
-// written, and one that was written is not written again.
+// A call that charges units and is sent again because its reply was lost would charge twice. One that waits in a
+// client's queue until the server is back would charge for somebody who has long left. So a call that is left before it
+// was written is not written, and one that was written is not written again.
 //
 // A call that waits has a connection of its own. On a shared one, everything behind it would wait, too.
 import type { Socket } from 'node:net'
@@ -21,7 +21,10 @@ export interface Line {
   /** What it is open over, if the library tells. */
   readonly socket?: Socket | undefined
   send(words: readonly string[]): Promise<unknown>
-  /** Closes it in one direction: the server learns that the caller has left, and a reply can still come. Tells whether the library lets it. */
+  /**
+   * Closes it in one direction: the server learns that the caller has left, and a reply can still come. Tells whether
+   * the library lets it.
+   */
   end(): boolean
   close(): void
 }
@@ -45,7 +48,9 @@ export interface Transport {
   refusal?(key: string): Error | undefined
   /** Is told when the client is connected again. */
   onReady?(listener: () => void): void
-  /** Tells the last error with which the client lost the server that has a key, or did not reach it, while it is away. */
+  /**
+   * Tells the last error with which the client lost the server that has a key, or did not reach it, while it is away.
+   */
   reason?(key: string): Error | undefined
   /** Sends a command. `left` tells that nobody waits for the reply any more. */
   send(words: readonly string[], key: string, left: AbortSignal): Promise<unknown>
@@ -56,8 +61,8 @@ export interface Transport {
 /** A transport that remembers when a server has answered last. */
 export interface Heard extends Transport {
   /**
-   * Tells whether the server that has a key went on answering while a call had no reply that began at an instant of `performance.now()`. A
-   * call that was sent before an outage ended is part of it.
+   * Tells whether the server that has a key went on answering while a call had no reply that began at an instant of
+   * `performance.now()`. A call that was sent before an outage ended is part of it.
    */
   alive(key: string, beganMs: number): boolean
 }
@@ -102,8 +107,8 @@ export function heard(transport: Transport): Heard {
 const redirects = 5
 
 /**
- * Sends a call that is answered when its turn has come. A caller that leaves closes its connection, and so leaves the line. `late` gets
- * the reply that came too late for it.
+ * Sends a call that is answered when its turn has come. A caller that leaves closes its connection, and so leaves the
+ * line. `late` gets the reply that came too late for it.
  */
 export async function wait(
   transport: Transport,
@@ -171,7 +176,10 @@ async function runThere(transport: Transport, key: string, at: Address | undefin
   }
 }
 
-/** Ends the wait of a caller that has left. Its reply may be on its way, or may have arrived while this process was busy. */
+/**
+ * Ends the wait of a caller that has left. Its reply may be on its way, or may have arrived while this process was
+ * busy.
+ */
 async function leave(line: Line, reply: Promise<unknown>, patience: number, late: (reply: unknown) => void): Promise<void> {
   try {
     late(await within(line.end() ? patience : 0, undefined, () => reply))
@@ -182,7 +190,10 @@ async function leave(line: Line, reply: Promise<unknown>, patience: number, late
   }
 }
 
-/** Returns a reply that may take long. Meanwhile another connection asks for a sign of life of the server; any reply is one. */
+/**
+ * Returns a reply that may take long. Meanwhile another connection asks for a sign of life of the server; any reply is
+ * one.
+ */
 async function answered(
   reply: Promise<unknown>,
   sign: () => Promise<unknown>,

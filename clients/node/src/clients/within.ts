@@ -2,14 +2,16 @@
 import { OutageError, OverloadError } from '../errors.js'
 import { lateMs, unwatch, watch } from './lateness.js'
 
-// An AbortController costs about as much as all else that a call does here. One that was not aborted serves the next call.
+// An AbortController costs about as much as all else that a call does here. One that was not aborted serves the next
+// call.
 const spares: AbortController[] = []
 
 /**
- * Runs an attempt, which learns by its signal that time is up or the caller has left. It keeps no listeners after it has succeeded.
+ * Runs an attempt, which learns by its signal that time is up or the caller has left. It keeps no listeners after it
+ * has succeeded.
  *
- * Time in which this process could read nothing does not count. `alive` tells whether the server went on answering since an instant: then
- * it is there, and what is late is this process, which asks for more than it can read.
+ * Time in which this process could read nothing does not count. `alive` tells whether the server went on answering
+ * since an instant: then it is there, and what is late is this process, which asks for more than it can read.
  */
 export function within<T>(ms: number, signal: AbortSignal | undefined, attempt: (left: AbortSignal) => Promise<T>, alive?: (beganMs: number) => boolean): Promise<T> {
   if (signal?.aborted) return Promise.reject(signal.reason)
@@ -30,7 +32,8 @@ export function within<T>(ms: number, signal: AbortSignal | undefined, attempt: 
     const over = () => {
       const more = lateMs() - late
       late += more
-      // A process that was busy finds its timers first and then what has arrived meanwhile. So it looks at that before it gives up.
+      // A process that was busy finds its timers first and then what has arrived meanwhile. So it looks at that before
+      // it gives up.
       if (more >= 1) timer = setTimeout(over, more)
       else turn = setImmediate(giveUp)
     }

@@ -1,4 +1,5 @@
-// A circuit breaker, with the rules of the Go client's: it leaves a server alone that fails, and lets one call try it after a pause.
+// A circuit breaker, with the rules of the Go client's: it leaves a server alone that fails, and lets one call try it
+// after a pause.
 
 /** What a call says about the server: nothing, if it is a mistake, or if its caller has left. */
 export type Verdict = 'up' | 'down' | 'nothing'

@@ -11,9 +11,9 @@ import type { Local } from './local.js'
 import { told } from './told.js'
 
 /**
- * How calls are decided that the server does not answer. `fail` throws an `OutageError` at once. `open` lets everything through, and
- * `closed` nothing; both know nothing of the limits, so all numbers of the result are 0. `local` decides in this process by this
- * process's part of the limits.
+ * How calls are decided that the server does not answer. `fail` throws an `OutageError` at once. `open` lets everything
+ * through, and `closed` nothing; both know nothing of the limits, so all numbers of the result are 0. `local` decides
+ * in this process by this process's part of the limits.
  */
 export type Policy = 'fail' | 'open' | 'closed' | 'local'
 
@@ -29,13 +29,22 @@ export interface Logger {
 
 /** When a server is left alone, and who is told. */
 export interface BreakerOptions {
-  /** How many calls in a row have to fail before the server is left alone: 5, if it is left out. Four times as many in ten seconds do it, too, if at least half of all calls failed. */
+  /**
+   * How many calls in a row have to fail before the server is left alone: 5, if it is left out. Four times as many in
+   * ten seconds do it, too, if at least half of all calls failed.
+   */
   readonly failures?: number
   /** How long it is left alone, after which one call tries it: `1s`, if it is left out. */
   readonly pause?: Duration
-  /** How long the server is given to answer: `20ms`, if it is left out. A call whose `AbortSignal.timeout` ends it earlier says nothing about the server. */
+  /**
+   * How long the server is given to answer: `20ms`, if it is left out. A call whose `AbortSignal.timeout` ends it
+   * earlier says nothing about the server.
+   */
   readonly patience?: Duration
-  /** Is called when the breaker of a node opens, with the error that opened it, and when it closes, with undefined. Without it, both are logged. */
+  /**
+   * Is called when the breaker of a node opens, with the error that opened it, and when it closes, with undefined.
+   * Without it, both are logged.
+   */
   readonly onChange?: (node: string, outage: Error | undefined) => void
   /** Gets one line when an outage begins and one when it is over: the console, if it is left out. */
   readonly logger?: Logger
@@ -45,16 +54,26 @@ export interface BreakerOptions {
 export interface GuardOptions extends BreakerOptions {
   /** How calls are decided that the server does not answer: `fail`, if it is left out. */
   readonly policy?: Policy
-  /** How many processes share the limits, of the policy `local`: each gets that part of them. 1, if it is left out, which is right for a single process only. */
+  /**
+   * How many processes share the limits, of the policy `local`: each gets that part of them. 1, if it is left out,
+   * which is right for a single process only.
+   */
   readonly processes?: number
   /**
-   * Keeps all processes together to the limits even where a limit is smaller than `processes`: nobody has a unit of it while the server is
-   * away. Without it each process has one, so all together may exceed it by up to `processes` units.
+   * Keeps all processes together to the limits even where a limit is smaller than `processes`: nobody has a unit of it
+   * while the server is away. Without it each process has one, so all together may exceed it by up to `processes`
+   * units.
    */
   readonly neverMore?: boolean
-  /** How many keys the policy `local` remembers: 100,000, if it is left out. When there are more, those used least recently begin with full limits. */
+  /**
+   * How many keys the policy `local` remembers: 100,000, if it is left out. When there are more, those used least
+   * recently begin with full limits.
+   */
   readonly keys?: number
-  /** Which server has a key: each has a breaker of its own. Without it, it is the master of a cluster, and else there is one breaker. */
+  /**
+   * Which server has a key: each has a breaker of its own. Without it, it is the master of a cluster, and else there is
+   * one breaker.
+   */
   readonly node?: (key: string) => string
   /** Which errors are outages: those of `isOutage`, if it is left out. */
   readonly isOutage?: (error: unknown) => boolean
@@ -229,8 +248,9 @@ export class Guard implements Decider {
   }
 
   /**
-   * Ends the outages of nodes whose keys another node has now, `by`, which has just answered: nobody calls them any more. Such a node is a
-   * master that a failover replaced, or the one without a name, which has all keys while a cluster is unknown.
+   * Ends the outages of nodes whose keys another node has now, `by`, which has just answered: nobody calls them any
+   * more. Such a node is a master that a failover replaced, or the one without a name, which has all keys while a
+   * cluster is unknown.
    */
   #replace(by: Node): void {
     if (!this.#nodeOf) return
@@ -242,7 +262,9 @@ export class Guard implements Decider {
     }
   }
 
-  /** An outage begins when the breaker opens and is over when it closes; the attempts in between are nobody's business. */
+  /**
+   * An outage begins when the breaker opens and is over when it closes; the attempts in between are nobody's business.
+   */
   #changed(node: Node, open: boolean): void {
     if (node.gone || open === (node.began !== undefined)) return
     const after = performance.now() - (node.began ?? 0)
@@ -264,7 +286,9 @@ export class Guard implements Decider {
   }
 }
 
-/** A call that is answered at once, and that tries the server for one that waits. A lease that it takes is the answer. */
+/**
+ * A call that is answered at once, and that tries the server for one that waits. A lease that it takes is the answer.
+ */
 function probe(call: Call): Call {
   if (call.verb === 'wait') return { verb: 'peek', keys: call.keys, ...(call.cost !== undefined && { cost: call.cost }) }
   return { verb: 'lease', keys: call.keys, id: call.id ?? '' }

@@ -53,7 +53,10 @@ export class Local {
     this.#engine = new Engine(this.#keys)
   }
 
-  /** Decides a call. Where this process's part is too small for it, the answer is to come back when the server is tried again. */
+  /**
+   * Decides a call. Where this process's part is too small for it, the answer is to come back when the server is tried
+   * again.
+   */
   decide(call: Call, untilRetryMs: number): Result {
     wordsOf(call) // which finds mistakes as the server would
     const asked = alone(call)

@@ -4,8 +4,8 @@ import { word } from '../duration.js'
 import type { Limit } from '../limit.js'
 
 /**
- * Returns a call with one process's part of its limits, undefined if that is no unit. All processes together never let more through than
- * the limits do, unless `atLeastOne`.
+ * Returns a call with one process's part of its limits, undefined if that is no unit. All processes together never let
+ * more through than the limits do, unless `atLeastOne`.
  *
  *     RATE     the same rate, that many times as slow, exactly; the capacity divided, rounded down
  *     WINDOW   the count divided, rounded down

@@ -15,8 +15,9 @@ export interface BatchedOptions {
   /** How long a unit is held at most: `100ms`, if it is left out. */
   readonly maxAge?: Duration
   /**
-   * How many processes take batches at the same time at most, each with one `batched` of these `units`; count a new process beside the old one
-   * while it takes over. If it is left out, an interval may let `units` more through for each process; with it the limits hold as they are: see `batched`.
+   * How many processes take batches at the same time at most, each with one `batched` of these `units`; count a new
+   * process beside the old one while it takes over. If it is left out, an interval may let `units` more through for
+   * each process; with it the limits hold as they are: see `batched`.
    */
   readonly processes?: number
   /** How many keys have units at a time: 10,000, if it is left out. Calls on others go to the server, one by one. */
@@ -98,8 +99,9 @@ class Pot {
   }
 
   /**
-   * Hands out units in order of arrival, to the one they were fetched for first. A caller that waited for the reply gets them even if they
-   * have ended meanwhile: so would a caller that had asked by itself. One that came after their end does not.
+   * Hands out units in order of arrival, to the one they were fetched for first. A caller that waited for the reply
+   * gets them even if they have ended meanwhile: so would a caller that had asked by itself. One that came after their
+   * end does not.
    */
   serve(first: Waiter, now: number): void {
     for (const waiter of this.waiters) {
@@ -287,7 +289,9 @@ export class Batched implements Decider, AsyncDisposable {
     this.#forgetPot(pot)
   }
 
-  /** Asks the server once or twice, and answers the first waiter, unless its units were handed out to others meanwhile. */
+  /**
+   * Asks the server once or twice, and answers the first waiter, unless its units were handed out to others meanwhile.
+   */
   async #fetch(pot: Pot, first: Waiter): Promise<void> {
     this.#endOld(pot, performance.now())
     const wanted = pot.waiters.reduce((sum, { units }) => sum + units, 0)
@@ -324,7 +328,10 @@ export class Batched implements Decider, AsyncDisposable {
     }
   }
 
-  /** Answers the first waiter, which was limited, and all calls that ask for as much and came before there were units again. */
+  /**
+   * Answers the first waiter, which was limited, and all calls that ask for as much and came before there were units
+   * again.
+   */
   #deny(pot: Pot, first: Waiter, result: Result, asked: number): void {
     const ends = result.retryAfterMs ? asked + result.retryAfterMs : Infinity
     for (const waiter of pot.waiters) {
@@ -335,8 +342,8 @@ export class Batched implements Decider, AsyncDisposable {
   }
 
   /**
-   * Answers the first waiter with what was decided without the server, and sends everyone else to the decider behind for `maxAge`: units that
-   * the server does not know of are not kept.
+   * Answers the first waiter with what was decided without the server, and sends everyone else to the decider behind
+   * for `maxAge`: units that the server does not know of are not kept.
    */
   #passBy(pot: Pot, first: Waiter, result: Result, now: number): void {
     pot.direct = now + this.#maxAgeMs
@@ -420,29 +427,33 @@ export class Batched implements Decider, AsyncDisposable {
 const needOf = (id: string, units: number) => `${id}\0${units}`
 
 /**
- * Returns a decider that takes batches of units from the server and hands them out in the process. Use it for keys with thousands of calls a
- * second. Callers that come at the same time share one call to the server.
+ * Returns a decider that takes batches of units from the server and hands them out in the process. Use it for keys with
+ * thousands of calls a second. Callers that come at the same time share one call to the server.
  *
  *     await using batches = batched(new Limiter(client), { processes: 4 })
  *     const limiter = new Limiter(batches)
  *
- * A unit is charged on the server before it is handed out, and handed out once, up to `maxAge` after it was charged. So all processes together
- * never hand out more than the server let through. In any interval they hand out at most what the limits let through in one that is longer
- * by `maxAge`, and at most `units` for each process more than the limits let through in it.
+ * A unit is charged on the server before it is handed out, and handed out once, up to `maxAge` after it was charged. So
+ * all processes together never hand out more than the server let through. In any interval they hand out at most what
+ * the limits let through in one that is longer by `maxAge`, and at most `units` for each process more than the limits
+ * let through in it.
  *
- * With `processes` the bound is the limit itself: every call has `units` x `processes` added to the `spare` of its limits. All calls on the
- * key have to go through a `batched` like this one, in each process with the same limits. Less can be had at once then: a rate with a
- * burst of 1000, 100 units and 4 processes lets bursts of 600 through. A `window`, and a `fixed` beside other limits, of which less than half
- * would be left is a `RangeError`. A server that stands still for so long that a refund is given up, and executes it later all the same, lets
- * the units of the refund through in addition. A `fixed` that is the only limit needs none of this: its units end with their window.
+ * With `processes` the bound is the limit itself: every call has `units` x `processes` added to the `spare` of its
+ * limits. All calls on the key have to go through a `batched` like this one, in each process with the same limits. Less
+ * can be had at once then: a rate with a burst of 1000, 100 units and 4 processes lets bursts of 600 through. A
+ * `window`, and a `fixed` beside other limits, of which less than half would be left is a `RangeError`. A server that
+ * stands still for so long that a refund is given up, and executes it later all the same, lets the units of the refund
+ * through in addition. A `fixed` that is the only limit needs none of this: its units end with their window.
  *
- * It withholds `units` for each process and key at most, for `maxAge` at most: another process may be limited although there are units left
- * here. The first batch of a key is one unit; batches double while they are used up, and shrink when they are not. Units that are left after
- * `maxAge` are returned, and `close` returns the rest. A process that crashes leaves its units charged.
+ * It withholds `units` for each process and key at most, for `maxAge` at most: another process may be limited although
+ * there are units left here. The first batch of a key is one unit; batches double while they are used up, and shrink
+ * when they are not. Units that are left after `maxAge` are returned, and `close` returns the rest. A process that
+ * crashes leaves its units charged.
  *
- * Not batched are all verbs but `limit`, calls on several keys, calls that cost 0 or more than `units`, with options beside `cost`, and with
- * limits that have `take` or `shadow`. Nor is a key for `maxAge` after it was decided without the server. Denials are remembered as by `cached`.
- * The `by` of a result from a batch is `batch`. A batch is fetched to the end when the caller that needed it leaves: others may wait for it.
+ * Not batched are all verbs but `limit`, calls on several keys, calls that cost 0 or more than `units`, with options
+ * beside `cost`, and with limits that have `take` or `shadow`. Nor is a key for `maxAge` after it was decided without
+ * the server. Denials are remembered as by `cached`. The `by` of a result from a batch is `batch`. A batch is fetched
+ * to the end when the caller that needed it leaves: others may wait for it.
  */
 export function batched(next: Decider, options: BatchedOptions = {}): Batched {
   return new Batched(next, options)

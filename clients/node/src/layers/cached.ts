@@ -8,9 +8,15 @@ import { Reports } from './reports.js'
 
 /** Options of `cached`. */
 export interface CachedOptions {
-  /** How many denials are remembered: 10,000, if it is left out. When there are more, those used least recently are forgotten. */
+  /**
+   * How many denials are remembered: 10,000, if it is left out. When there are more, those used least recently are
+   * forgotten.
+   */
   readonly denials?: number
-  /** How long a denial is remembered at most: `10s`, if it is left out. After that long, units that another process returned, and a ban that it lifted, are noticed. */
+  /**
+   * How long a denial is remembered at most: `10s`, if it is left out. After that long, units that another process
+   * returned, and a ban that it lifted, are noticed.
+   */
   readonly maxAge?: Duration
 }
 
@@ -177,12 +183,14 @@ function rememberable(call: Call): boolean {
  *
  *     const limiter = new Limiter(cached(new Limiter(client)))
  *
- * Two calls are the same if they have the same keys, limits, cost and options. Only denials by the server are remembered. Calls that were
- * let through, errors, denials that no waiting ends, and calls that charge a denied call or take slots go to the server.
+ * Two calls are the same if they have the same keys, limits, cost and options. Only denials by the server are
+ * remembered. Calls that were let through, errors, denials that no waiting ends, and calls that charge a denied call or
+ * take slots go to the server.
  *
- * A refund, a ban, a settlement and a reset that pass through make it forget their keys. Of those in other processes it learns nothing
- * until `maxAge` is over: it may be too strict for that long, never too loose. In a remembered result, whose `by` is `cache`, the times are
- * counted down; `remaining` is what it was. The server is told of denials that it is not asked about, for its CL.TOP.
+ * A refund, a ban, a settlement and a reset that pass through make it forget their keys. Of those in other processes it
+ * learns nothing until `maxAge` is over: it may be too strict for that long, never too loose. In a remembered result,
+ * whose `by` is `cache`, the times are counted down; `remaining` is what it was. The server is told of denials that it
+ * is not asked about, for its CL.TOP.
  */
 export function cached(next: Decider, options: CachedOptions = {}): Cached {
   return new Cached(next, options)

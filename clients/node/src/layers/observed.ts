@@ -22,7 +22,10 @@ export interface Decision {
   readonly outcome: OutcomeWord
   /** Where it was decided, and `server` for a call that failed there. */
   readonly by: By
-  /** The name of the limit that decided, as the RateLimit fields have it; `''` where none did: after an error, with leases, of a banned key, and where no limit was asked (`by` is `policy` or `none`). */
+  /**
+   * The name of the limit that decided, as the RateLimit fields have it; `''` where none did: after an error, with
+   * leases, of a banned key, and where no limit was asked (`by` is `policy` or `none`).
+   */
   readonly policy: string
   /** The name of the limit that would have denied the call if it were enforced (`shadow`); `''` where there is none. */
   readonly shadowed: string
@@ -32,9 +35,10 @@ export interface Decision {
 export type Observer = (decision: Decision) => void
 
 /**
- * Returns a decider with observers, which are called after each decision, in their order; the caller waits for them. What an observer throws
- * is logged, and changes no decision. Put it around everything else, so that it sees what was decided where. An observer sees the keys,
- * which may hold addresses and secrets; those of this package do not pass them on.
+ * Returns a decider with observers, which are called after each decision, in their order; the caller waits for them.
+ * What an observer throws is logged, and changes no decision. Put it around everything else, so that it sees what was
+ * decided where. An observer sees the keys, which may hold addresses and secrets; those of this package do not pass
+ * them on.
  *
  *     const limiter = new Limiter(observed(new Limiter(client), (decision) => log(decision.outcome)))
  */
@@ -93,13 +97,15 @@ export interface PromClient<Registry> {
 }
 
 /**
- * Returns an observer that counts and times decisions for Prometheus, by prom-client: `ratelimit_decisions_total{verb, outcome, policy, by}`,
- * `ratelimit_shadowed_total{policy}` and `ratelimit_decision_duration_seconds{verb, by}`, as from the Go client.
+ * Returns an observer that counts and times decisions for Prometheus, by prom-client:
+ * `ratelimit_decisions_total{verb, outcome, policy, by}`, `ratelimit_shadowed_total{policy}` and
+ * `ratelimit_decision_duration_seconds{verb, by}`, as from the Go client.
  *
  *     import * as prometheus from 'prom-client'
  *     const limiter = new Limiter(observed(new Limiter(client), prometheusMetrics(prometheus)))
  *
- * There is no label for keys: each would be a time series for ever. For the same reason the names of limits must come from the program.
+ * There is no label for keys: each would be a time series for ever. For the same reason the names of limits must come
+ * from the program.
  */
 export function prometheusMetrics<Registry>(client: PromClient<Registry>, options: { readonly register?: Registry; readonly namespace?: string } = {}): Observer {
   const { register, namespace = 'ratelimit' } = options
@@ -124,8 +130,8 @@ export interface Meter {
 }
 
 /**
- * Returns an observer that counts and times decisions by a meter of OpenTelemetry: `ratelimit.decisions`, `ratelimit.shadowed` and
- * `ratelimit.decision.duration`, as from the Go client.
+ * Returns an observer that counts and times decisions by a meter of OpenTelemetry: `ratelimit.decisions`,
+ * `ratelimit.shadowed` and `ratelimit.decision.duration`, as from the Go client.
  *
  *     const limiter = new Limiter(observed(new Limiter(client), openTelemetryMetrics(metrics.getMeter('redis-throttle'))))
  */

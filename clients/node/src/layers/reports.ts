@@ -12,10 +12,16 @@ const longest = 1024
 const atOnce = 10_000
 /** How long nothing is counted after the server said that CL.TOP is off, or was out of reach. */
 const untilOnMs = 60_000
-/** That time after it refused the command: its module is older, it has none, or the user has no right. Each try may be noted in its ACL LOG. */
+/**
+ * That time after it refused the command: its module is older, it has none, or the user has no right. Each try may be
+ * noted in its ACL LOG.
+ */
 const untilKnownMs = 3_600_000
 
-/** Counts denials by key, and tells the server in the background. Nobody waits for it, and it forgets what it cannot tell. */
+/**
+ * Counts denials by key, and tells the server in the background. Nobody waits for it, and it forgets what it cannot
+ * tell.
+ */
 export class Reports {
   readonly #next: Decider
   readonly #counts = new Map<string, number>() // those that were denied first are reported first

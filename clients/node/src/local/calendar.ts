@@ -1,4 +1,5 @@
-// The windows of FIXED limits: multiples of a length since the Unix epoch, or days, weeks, months and years by the clocks of a zone.
+// The windows of FIXED limits: multiples of a length since the Unix epoch, or days, weeks, months and years by the
+// clocks of a zone.
 import { nanoseconds } from '../duration.js'
 import type { Limit } from '../limit.js'
 
@@ -67,7 +68,10 @@ function periodOf({ fields: { period } }: Limit): { count: string; unit: string;
   return { count, unit, months: { mo: 1, y: 12 }[unit] }
 }
 
-/** Returns what tells the windows of a limit from others; undefined of multiples of a period since the epoch, which the period tells. */
+/**
+ * Returns what tells the windows of a limit from others; undefined of multiples of a period since the epoch, which the
+ * period tells.
+ */
 export function calendarIdOf(limit: Limit): string | undefined {
   const { offset } = limit.fields
   const later = offset === undefined ? 0n : nanoseconds(offset, 'offset')

@@ -1,4 +1,5 @@
-// Decisions in this process, by the rules of the server: for the time in which Redis is away, and for tests. spec/ holds both to them.
+// Decisions in this process, by the rules of the server: for the time in which Redis is away, and for tests. spec/
+// holds both to them.
 import { type Call, commandOf } from '../call.js'
 import { forever, wholeMilliseconds } from '../duration.js'
 import { MistakeError } from '../errors.js'
@@ -409,7 +410,10 @@ function limitOne(decision: Decision): Result {
   return decision.describe(said.limited && call.charge === 'force' ? { ...said, retry: best(decision).retry } : said, limiting)
 }
 
-/** The first key that has room; if there is none, the one with the shortest wait, or else the one to come back to soonest. */
+/**
+ * The first key that has room; if there is none, the one with the shortest wait, or else the one to come back to
+ * soonest.
+ */
 function best(decision: Decision): { stack: Stack; retry: bigint } {
   const all = decision.stacks.map((stack) => {
     const closed = stack.held.bannedUntil - decision.now // nothing can be reserved behind a ban

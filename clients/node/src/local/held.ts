@@ -88,7 +88,10 @@ export class Held {
     if (!noEarlier || expiresMs > this.#expiresMs) this.#expiresMs = expiresMs
   }
 
-  /** The key is in use until an instant: it stays up to a quarter longer, so that calls that follow leave its expiry as it is. */
+  /**
+   * The key is in use until an instant: it stays up to a quarter longer, so that calls that follow leave its expiry as
+   * it is.
+   */
   use(until: bigint, now: bigint): void {
     const second = secondOf(until)
     const slack = (second - now / 1_000_000_000n) / 4n
@@ -212,7 +215,10 @@ export class Stack {
     for (const row of rows) row.state = stateOf(row.limit, now, found.get(row))
   }
 
-  /** Finds out which limit has what of what the key holds: the first has the first where there are several. A rate alone is the first rate. */
+  /**
+   * Finds out which limit has what of what the key holds: the first has the first where there are several. A rate alone
+   * is the first rate.
+   */
   #match(): Map<Row, Stored | undefined> {
     const found = new Map<Row, Stored | undefined>()
     const [alone] = this.held.kept
@@ -243,7 +249,10 @@ export class Stack {
     this.#addsNone = true
   }
 
-  /** Limits that the key does not hold are stored if they were charged, with those in front that would be taken for them. */
+  /**
+   * Limits that the key does not hold are stored if they were charged, with those in front that would be taken for
+   * them.
+   */
   addCharged(): void {
     this.#addsNone = true
     for (const [i, row] of this.rows.entries()) {
@@ -252,7 +261,9 @@ export class Stack {
     }
   }
 
-  /** Counts a denied call: whether it was the last of those that a ban takes, and whether what is stored has changed. */
+  /**
+   * Counts a denied call: whether it was the last of those that a ban takes, and whether what is stored has changed.
+   */
   countDenial(banAfter: string): { last: boolean; changed: boolean } {
     const limit = denialsOf(banAfter)
     const id = `AFTER ${limit.periodNs}`
@@ -301,7 +312,10 @@ export class Stack {
     return [...this.rows.map(({ state }) => state.fullAt), ...this.#kept.map(fullAt)].reduce((a, b) => (a > b ? a : b), 0n)
   }
 
-  /** Drops what does not have to be kept of limits that the call does not name: those that are full, and those without room. */
+  /**
+   * Drops what does not have to be kept of limits that the call does not name: those that are full, and those without
+   * room.
+   */
   #forget(): void {
     let full: Kept | undefined
     for (let i = this.#kept.length - 1; i >= 0; i--) {
@@ -344,7 +358,10 @@ export class Stack {
     return this.#addsNone || this.rows.some(({ zero }) => zero) ? this.#loneRateOfStored() : undefined
   }
 
-  /** Beside a rate that is left alone, stores one of the call that stands in front of it: a later call would take the number for it. */
+  /**
+   * Beside a rate that is left alone, stores one of the call that stands in front of it: a later call would take the
+   * number for it.
+   */
   #loneRateOfStored(): Row | undefined {
     const stored = this.rows.filter((row) => this.#stores(row))
     const [rate] = stored

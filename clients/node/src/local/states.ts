@@ -1,4 +1,5 @@
-// The kinds of limits, each with what is used of it as of an instant: ns since the epoch. Durations are ns. The rules are those of spec/.
+// The kinds of limits, each with what is used of it as of an instant: ns since the epoch. Durations are ns. The rules
+// are those of spec/.
 import { MistakeError } from '../errors.js'
 import type { Limit } from '../limit.js'
 import { type Window, windowAt } from './calendar.js'
@@ -11,11 +12,17 @@ export const most = 2n ** 63n - 1n
 
 /** What a key holds of a limit. */
 export interface Stored {
-  /** When a bucket is full again (the TAT); when the last units of a window count from; the number or the beginning of a fixed window. */
+  /**
+   * When a bucket is full again (the TAT); when the last units of a window count from; the number or the beginning of a
+   * fixed window.
+   */
   readonly at: bigint
   /** By how much the TAT may be beyond the capacity; the units used in a fixed window. */
   readonly more: bigint
-  /** Of a bucket the time for which nothing was charged before each reservation, and what was charged since; of a window when units count from, and how many. */
+  /**
+   * Of a bucket the time for which nothing was charged before each reservation, and what was charged since; of a window
+   * when units count from, and how many.
+   */
   readonly pairs: readonly (readonly [bigint, bigint])[]
 }
 
@@ -29,10 +36,15 @@ export interface Standing {
 
 /** A limit and what is used of it. Quantities are in units. */
 export interface State {
-  /** A raised rate, or a clock that was set back, made the state one that has to be stored, even if the call is denied. */
+  /**
+   * A raised rate, or a clock that was set back, made the state one that has to be stored, even if the call is denied.
+   */
   readonly corrected: boolean
   readonly capacity: bigint
-  /** How long a call may wait for its units: no bucket is charged so late that it would take more than 292 years to refill. */
+  /**
+   * How long a call may wait for its units: no bucket is charged so late that it would take more than 292 years to
+   * refill.
+   */
   readonly longestWait: bigint
   readonly available: bigint
   /** Until so many units are there: 0 when they are, `never` when they are more than the limit holds. */
@@ -96,7 +108,9 @@ class Zero implements State {
 
 const mostLifts = 4
 
-/** The generic cell rate algorithm. The theoretical arrival time (TAT) is the instant at which the bucket is full again. */
+/**
+ * The generic cell rate algorithm. The theoretical arrival time (TAT) is the instant at which the bucket is full again.
+ */
 class Rate implements State {
   readonly corrected: boolean
   readonly capacity: bigint
@@ -225,7 +239,10 @@ class Rate implements State {
 
 const exactEntries = 64
 
-/** A unit counts for one period from its instant on. Beyond 64 entries units share instants that are no earlier than their own. */
+/**
+ * A unit counts for one period from its instant on. Beyond 64 entries units share instants that are no earlier than
+ * their own.
+ */
 class Sliding implements State {
   readonly corrected: boolean
   readonly longestWait = most

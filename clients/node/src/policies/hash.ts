@@ -1,5 +1,5 @@
-// What was read of the hash last: which field counts for a key, and what is said of a change. spec/clients/policies.json has the rules as a
-// table.
+// What was read of the hash last: which field counts for a key, and what is said of a change.
+// spec/clients/policies.json has the rules as a table.
 import { isReply, textOf } from '../errors.js'
 import type { Logger } from '../guard/guard.js'
 import { type Field, readField, readValue, type Value } from './value.js'

@@ -14,9 +14,15 @@ import { type Source, sourceOf } from './source.js'
 export interface PoliciesOptions {
   /** The name of the hash: `throttle:policies`, if it is left out. The client puts no prefix before it. */
   readonly hash?: string
-  /** How old what was read last may be, 10 % more or less, before a call has the hash read again: `1s`, if it is left out. */
+  /**
+   * How old what was read last may be, 10 % more or less, before a call has the hash read again: `1s`, if it is left
+   * out.
+   */
   readonly refresh?: Duration
-  /** Gets a line for each change, each value that cannot be read, and when the hash cannot: the console, if it is left out. */
+  /**
+   * Gets a line for each change, each value that cannot be read, and when the hash cannot: the console, if it is left
+   * out.
+   */
   readonly logger?: Logger
 }
 
@@ -214,13 +220,14 @@ class Change {
  *     await limiter.limit('user:42', policy('api', rate(100, '1m')))
  *     // HSET throttle:policies api 'RATE 60/m BURST 20'
  *
- * A field is the name of a policy, `api/prefix*` or `api/key`, and its value the words of limits, or NONE: `docs/policies.md` has the rules.
- * Put it around `guard`, `cached` and `batched`, and inside `observed`. Calls without a policy, and those of which the hash says nothing, are
- * handed on as they are. `Result.policies` says what counted.
+ * A field is the name of a policy, `api/prefix*` or `api/key`, and its value the words of limits, or NONE:
+ * `docs/policies.md` has the rules. Put it around `guard`, `cached` and `batched`, and inside `observed`. Calls without
+ * a policy, and those of which the hash says nothing, are handed on as they are. `Result.policies` says what counted.
  *
- * The first call with a policy waits for the hash, for 200 ms at most; after that it is read in the background when a call comes and the last
- * read is older than `refresh`. A read that fails, and a value that cannot be read, change nothing, and are logged once. A client may be any
- * that `new Limiter(client)` takes. A function that returns the fields of the hash may take its place.
+ * The first call with a policy waits for the hash, for 200 ms at most; after that it is read in the background when a
+ * call comes and the last read is older than `refresh`. A read that fails, and a value that cannot be read, change
+ * nothing, and are logged once. A client may be any that `new Limiter(client)` takes. A function that returns the
+ * fields of the hash may take its place.
  */
 export function policies(next: Decider, client: Client | (() => Promise<object>), options: PoliciesOptions = {}): Policies {
   return new Policies(next, client, options)

@@ -10,7 +10,10 @@ export interface Field {
   readonly prefix?: string
 }
 
-/** Reads a field; undefined if it is no policy's. A * at the end makes a key the beginning of keys; anywhere else it is itself. */
+/**
+ * Reads a field; undefined if it is no policy's. A * at the end makes a key the beginning of keys; anywhere else it is
+ * itself.
+ */
 export function readField(field: string): Field | undefined {
   const slash = field.indexOf('/')
   const name = slash < 0 ? field : field.slice(0, slash)

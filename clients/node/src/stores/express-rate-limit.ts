@@ -2,10 +2,10 @@
 //
 //     app.use(expressRateLimit({ windowMs: 60_000, limit: 100, store: new ThrottleStore({ limiter }) }))
 //
-// With a `limit` that is a number, no interval of windowMs ever lets more through. The interface is the limit here: it counts
-// hits, and `increment(key)` is not told a limit that is a function. The store then counts in windows that begin with the first
-// hit, which let through up to twice the limit around their end. The middleware in @redis-throttle/client/express takes limits that are
-// functions, several at a time, and costs.
+// With a `limit` that is a number, no interval of windowMs ever lets more through. The interface is the limit here: it
+// counts hits, and `increment(key)` is not told a limit that is a function. The store then counts in windows that begin
+// with the first hit, which let through up to twice the limit around their end. The middleware in
+// @redis-throttle/client/express takes limits that are functions, several at a time, and costs.
 //
 // hono-rate-limiter and express-slow-down take the same stores.
 import { AsyncLocalStorage } from 'node:async_hooks'
@@ -21,11 +21,15 @@ export interface ThrottleStoreOptions {
   /** A `Limiter`, or another decider. */
   limiter: Decider
   /**
-   * What the keys begin with: `express-rate-limit:` and the limit, if it is left out. Stores with the same prefix and limit share
-   * their hits. Take one that no store of another library has, also while you replace it: neither can read what the other has written.
+   * What the keys begin with: `express-rate-limit:` and the limit, if it is left out. Stores with the same prefix and
+   * limit share their hits. Take one that no store of another library has, also while you replace it: neither can read
+   * what the other has written.
    */
   prefix?: string
-  /** The policy that the limit is the default of: with a limiter of `policies`, its hash may say otherwise. It needs a `limit` that is a number above 0, which the header fields go on to show. */
+  /**
+   * The policy that the limit is the default of: with a limiter of `policies`, its hash may say otherwise. It needs a
+   * `limit` that is a number above 0, which the header fields go on to show.
+   */
   policy?: string
 }
 
@@ -78,7 +82,8 @@ export class ThrottleStore implements Store {
     }
     this.#begun = begun
     try {
-      // express-slow-down has a limit of 0, goes by the count of hits, and turns off what express-rate-limit says to such a limit.
+      // express-slow-down has a limit of 0, goes by the count of hits, and turns off what express-rate-limit says to
+      // such a limit.
       const slows = limit === 0 && typeof options.validate === 'object' && options.validate['limit'] === false
       this.#counts = typeof limit !== 'number' || slows
       if (this.#namer.name !== undefined && (this.#counts || limit === 0)) throw new TypeError('policy: it needs a limit that is a number above 0')

@@ -2,11 +2,12 @@
 //
 //     await app.register(rateLimit, { max: 100, timeWindow: '1 minute', store: throttleStore({ limiter }) })
 //
-// The interface says all that a call needs: no interval of timeWindow lets more than max through. A request that is denied leaves a mark
-// until the next one can come, so that `{ increment: false }` reads that the limit is exceeded. With `continueExceeding` it charges
-// and bans its key for a whole timeWindow, so that a client that keeps retrying stays out. With `ban` the server counts the requests that
-// are denied within a timeWindow, and bans the key for a timeWindow when there are as many. `exponentialBackoff` needs a count that
-// goes on, which the store refuses. The plugin in @redis-throttle/client/fastify takes several limits and keys in one call.
+// The interface says all that a call needs: no interval of timeWindow lets more than max through. A request that is
+// denied leaves a mark until the next one can come, so that `{ increment: false }` reads that the limit is exceeded.
+// With `continueExceeding` it charges and bans its key for a whole timeWindow, so that a client that keeps retrying
+// stays out. With `ban` the server counts the requests that are denied within a timeWindow, and bans the key for a
+// timeWindow when there are as many. `exponentialBackoff` needs a count that goes on, which the store refuses. The
+// plugin in @redis-throttle/client/fastify takes several limits and keys in one call.
 import { one } from '../call.js'
 import { asDecider, type Decider } from '../decider.js'
 import { fixed, type Limit, Namer, window } from '../limit.js'
@@ -20,7 +21,10 @@ export interface ThrottleStoreOptions {
   limiter: Decider
   /** What the keys begin with: `fastify-rate-limit:`, if it is left out. */
   prefix?: string
-  /** The policy that `max` and `timeWindow` are the default of: with a limiter of `policies`, its hash may say otherwise. The header fields go on to show `max`. */
+  /**
+   * The policy that `max` and `timeWindow` are the default of: with a limiter of `policies`, its hash may say
+   * otherwise. The header fields go on to show `max`.
+   */
   policy?: string
 }
 

@@ -2,10 +2,11 @@
 //
 //     ThrottlerModule.forRoot({ throttlers: [{ ttl: 60_000, limit: 100 }], storage: new ThrottleStorage({ limiter }) })
 //
-// The interface says all that a call needs. Each request is one call for each throttler: no interval of ttl lets more than the
-// limit through. With a blockDuration a request over the limit bans its key for so long, after which the key starts with its whole
-// limit. The interface is the limit where there are several throttlers: it asks for one after the other, so a request that the second
-// denies has been charged to the first. The middleware in @redis-throttle/client/express charges several limits at once or none.
+// The interface says all that a call needs. Each request is one call for each throttler: no interval of ttl lets more
+// than the limit through. With a blockDuration a request over the limit bans its key for so long, after which the key
+// starts with its whole limit. The interface is the limit where there are several throttlers: it asks for one after the
+// other, so a request that the second denies has been charged to the first. The middleware in
+// @redis-throttle/client/express charges several limits at once or none.
 import type { ThrottlerStorage } from '@nestjs/throttler'
 import { one } from '../call.js'
 import { asDecider, type Decider } from '../decider.js'
@@ -20,8 +21,9 @@ export interface ThrottleStorageOptions {
   /** What the keys begin with: `throttler:`, if it is left out. */
   prefix?: string
   /**
-   * The policy that the limit of each throttler is the default of, or a function that returns that of a throttler by its name: with a limiter of
-   * `policies`, its hash may say otherwise. The header fields go on to show the throttler's own limit.
+   * The policy that the limit of each throttler is the default of, or a function that returns that of a throttler by
+   * its name: with a limiter of `policies`, its hash may say otherwise. The header fields go on to show the throttler's
+   * own limit.
    */
   policy?: string | ((throttlerName: string) => string | undefined)
 }
@@ -68,7 +70,9 @@ export class ThrottleStorage implements ThrottlerStorage {
   }
 }
 
-/** Returns the limit of what the guard gives: fractions and Infinity, too, and texts, which come from the environment. */
+/**
+ * Returns the limit of what the guard gives: fractions and Infinity, too, and texts, which come from the environment.
+ */
 function limitOf(limit: unknown, ttl: number): Limit {
   const most = typeof limit === 'string' && limit.trim() !== '' ? Number(limit) : limit
   if (typeof most !== 'number' || Number.isNaN(most)) throw new TypeError(`limit must be a number, not ${String(limit)}`)

@@ -3,11 +3,11 @@
 //     const limiter = new RateLimiterThrottle({ limiter, points: 5, duration: 1 })
 //     await limiter.consume(userId, 2)
 //
-// No interval of duration lets more than points through. With a duration of 0 points never come back. After a block, which may be
-// shorter than the duration, a key has all its points again. These parts of the interface are refused: `customDuration`, `execEvenly`
-// (limiter.wait() lets callers in at a steady rate), `blockOnConsumed`, the blocks in memory and `set` (the server has no such command).
-// Points that are denied are not counted. A denied call leaves a mark until it could succeed, so that `get` shows more points than there
-// are.
+// No interval of duration lets more than points through. With a duration of 0 points never come back. After a block,
+// which may be shorter than the duration, a key has all its points again. These parts of the interface are refused:
+// `customDuration`, `execEvenly` (limiter.wait() lets callers in at a steady rate), `blockOnConsumed`, the blocks in
+// memory and `set` (the server has no such command). Points that are denied are not counted. A denied call leaves a
+// mark until it could succeed, so that `get` shows more points than there are.
 import { type RateLimiterAbstract, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
 import { one } from '../call.js'
 import { asDecider, type Decider } from '../decider.js'
@@ -25,17 +25,28 @@ export interface RateLimiterThrottleOptions {
   points: number
   /** In seconds; with 0 points never come back. */
   duration: number
-  /** For how many seconds a denied call bans its key, which then has all its points again: for none, if it is left out. */
+  /**
+   * For how many seconds a denied call bans its key, which then has all its points again: for none, if it is left out.
+   */
   blockDuration?: number
-  /** What the keys begin with, after `rate-limiter-flexible:`: `rlflx`, as with the library's own limiters, if it is left out. */
+  /**
+   * What the keys begin with, after `rate-limiter-flexible:`: `rlflx`, as with the library's own limiters, if it is
+   * left out.
+   */
   keyPrefix?: string
-  /** The policy that points and duration are the default of: with a limiter of `policies`, its hash may say otherwise. */
+  /**
+   * The policy that points and duration are the default of: with a limiter of `policies`, its hash may say otherwise.
+   */
   policy?: string
-  /** Decides while Redis is away, and while this process asks for more than its client carries. Without it the promise is rejected. */
+  /**
+   * Decides while Redis is away, and while this process asks for more than its client carries. Without it the promise
+   * is rejected.
+   */
   insuranceLimiter?: RateLimiterAbstract
 }
 
-// The library does not export the class of limiters that may have an insurance, above that of those with a store. RLWrapperTimeouts knows them by it.
+// The library does not export the class of limiters that may have an insurance, above that of those with a store.
+// RLWrapperTimeouts knows them by it.
 const Base = Object.getPrototypeOf(Object.getPrototypeOf(RateLimiterRedis)) as typeof RateLimiterAbstract
 
 const known = new Set(['limiter', 'points', 'duration', 'blockDuration', 'keyPrefix', 'policy', 'insuranceLimiter'])
@@ -133,7 +144,10 @@ export class RateLimiterThrottle extends Base {
     return this.duration === 0 ? `${always}d` : `${this.duration}s`
   }
 
-  /** Has a key that is blocked for so many seconds start with all points after it. What was used before a longer block is gone by then. */
+  /**
+   * Has a key that is blocked for so many seconds start with all points after it. What was used before a longer block
+   * is gone by then.
+   */
   async #startAnew(key: string | number, secDuration: number): Promise<void> {
     if (this.duration === 0 || (secDuration > 0 && secDuration < this.duration)) await startAnew(this.#limiter, this.#keyOf(key), this.#limitNow())
   }

@@ -9,7 +9,10 @@ import type { Duration, Period } from '../duration.js'
 
 /** Options of `ThrottleDev.start`. */
 export interface ThrottleDevOptions {
-  /** The program. If it is left out: what `THROTTLE_DEV` in the environment says, else that of the package @redis-throttle/dev, else `throttle-dev` in the `PATH`. */
+  /**
+   * The program. If it is left out: what `THROTTLE_DEV` in the environment says, else that of the package
+   * @redis-throttle/dev, else `throttle-dev` in the `PATH`.
+   */
   readonly program?: string
 }
 
@@ -26,8 +29,8 @@ function installed(): string | undefined {
 }
 
 /**
- * A server for tests that this process has started: one for each test file. It ends with `stop`, with its `await using` block, or with this
- * process.
+ * A server for tests that this process has started: one for each test file. It ends with `stop`, with its `await using`
+ * block, or with this process.
  *
  *     const server = await ThrottleDev.start()
  *     const client = await createClient({ url: server.url }).connect()

@@ -26,9 +26,15 @@ export interface Asked {
 
 /** What can go wrong. A new fault takes the place of the one before. */
 export interface Faults {
-  /** Fails calls, and nothing is decided. Without an error it is an `OutageError`; 'overload' and 'mistake' are the others. */
+  /**
+   * Fails calls, and nothing is decided. Without an error it is an `OutageError`; 'overload' and 'mistake' are the
+   * others.
+   */
   fail(error?: Error | 'outage' | 'overload' | 'mistake'): void
-  /** Keeps calls waiting until `heal` or the next fault, as a server that stands still does. They are decided then, also those whose caller has left. */
+  /**
+   * Keeps calls waiting until `heal` or the next fault, as a server that stands still does. They are decided then, also
+   * those whose caller has left.
+   */
   hang(): void
   /** Decides calls and loses the replies: the error is an `OutageError`, and units are charged all the same. */
   loseReplies(): void
@@ -259,15 +265,15 @@ function made(command: string, error: Fault['error']): Error {
 }
 
 /**
- * A `Limiter` for tests, which decides in this process by the rules of the server. Its clock begins at midnight UTC of 2000-01-01 and stands
- * still until `advance` or `setTime`.
+ * A `Limiter` for tests, which decides in this process by the rules of the server. Its clock begins at midnight UTC of
+ * 2000-01-01 and stands still until `advance` or `setTime`.
  *
  *     const limiter = new FakeLimiter()
  *     app.use(rateLimit({ limiter, limits: rate(2, '1m') }))
  *     limiter.advance('30s')
  *
- * Groups of callers in line do not take turns: those of a priority come in order of arrival. Timers of the tested code, such as those that
- * renew leases, go by the clock of the machine.
+ * Groups of callers in line do not take turns: those of a priority come in order of arrival. Timers of the tested code,
+ * such as those that renew leases, go by the clock of the machine.
  */
 export class FakeLimiter extends Limiter implements Faults {
   readonly #stand: Stand

@@ -11,7 +11,10 @@ import type { Result } from '../result.js'
 
 /** Options of `fromUrl`: those of a `Limiter`, and of the client that is made. */
 export interface UrlOptions<ClientOptions> extends LimiterOptions {
-  /** Options of the client library for its connections, such as `{ keyPrefix: 'app:' }`: none, if it is left out. They go before those that make the client fail fast, but not before the URL. */
+  /**
+   * Options of the client library for its connections, such as `{ keyPrefix: 'app:' }`: none, if it is left out. They
+   * go before those that make the client fail fast, but not before the URL.
+   */
   readonly options?: ClientOptions
   /** The same for connections to Sentinels, such as their `password`: none, if it is left out. */
   readonly sentinel?: ClientOptions
@@ -87,8 +90,8 @@ export function checkedOptions<ClientOptions>(options: UrlOptions<ClientOptions>
 const pauseMs = 500
 
 /**
- * Returns a limiter on a client that is just made, to `where`, when it is connected, or when time is up: an outage at start is one of the calls.
- * What is no outage, such as a wrong password, is thrown.
+ * Returns a limiter on a client that is just made, to `where`, when it is connected, or when time is up: an outage at
+ * start is one of the calls. What is no outage, such as a wrong password, is thrown.
  */
 export async function connected<C extends Client>(made: Made<C>, where: string, options: LimiterOptions): Promise<UrlLimiter<C>> {
   const { logger = console } = options
@@ -118,7 +121,10 @@ export async function connected<C extends Client>(made: Made<C>, where: string, 
   }
 }
 
-/** Listens to errors of a client, which would end the process: what is no outage is logged, once until it is over. Outages are told by calls. */
+/**
+ * Listens to errors of a client, which would end the process: what is no outage is logged, once until it is over.
+ * Outages are told by calls.
+ */
 function told<C extends Client>(made: Made<C>, where: string, logger: Logger, reject: (error: unknown) => void): void {
   let last = ''
   made.on('ready', () => {
@@ -134,7 +140,10 @@ function told<C extends Client>(made: Made<C>, where: string, logger: Logger, re
   })
 }
 
-/** Repeats an attempt to connect until it succeeds or the client is closed, with pauses: some clients give up after the first. */
+/**
+ * Repeats an attempt to connect until it succeeds or the client is closed, with pauses: some clients give up after the
+ * first.
+ */
 export async function persistently(attempt: () => Promise<unknown>, closed: () => boolean, failed: (error: unknown) => void): Promise<void> {
   while (!closed()) {
     try {

@@ -1,4 +1,5 @@
-// Where a URL leads: a server, a cluster or the master of a Sentinel. No error text holds the URL, since there may be a password in it.
+// Where a URL leads: a server, a cluster or the master of a Sentinel. No error text holds the URL, since there may be a
+// password in it.
 
 export interface Host {
   readonly host: string

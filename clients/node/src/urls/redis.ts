@@ -10,8 +10,8 @@ export type { UrlLimiter, UrlOptions } from './owned.js'
 export type UrlClient = ReturnType<typeof createClient> | ReturnType<typeof createCluster> | ReturnType<typeof createSentinel>
 
 /**
- * Returns a limiter with a client of node-redis of its own, which fails fast: nothing waits in its queue while the server is away. `close()`
- * ends both, and so does the end of an `await using` block.
+ * Returns a limiter with a client of node-redis of its own, which fails fast: nothing waits in its queue while the
+ * server is away. `close()` ends both, and so does the end of an `await using` block.
  *
  *     await using limiter = await fromUrl('redis://127.0.0.1:6379')
  *     const result = await limiter.limit('user:42', rate(5, '1s'))
@@ -23,9 +23,9 @@ export type UrlClient = ReturnType<typeof createClient> | ReturnType<typeof crea
  * | `redis+cluster://host:port,host:port`, `rediss+cluster://` | a cluster |
  * | `redis+sentinel://host:port,host:port/master` | the master with this name; also `/master/db` |
  *
- * It waits until the client is connected, for `timeout` (200 ms) at most. A server that is away is an outage of the calls, as at any other
- * time; the client goes on trying. A wrong password or certificate is a `MistakeError`, and a wrong URL or option a `TypeError`. No error
- * and no line of the log holds the URL.
+ * It waits until the client is connected, for `timeout` (200 ms) at most. A server that is away is an outage of the
+ * calls, as at any other time; the client goes on trying. A wrong password or certificate is a `MistakeError`, and a
+ * wrong URL or option a `TypeError`. No error and no line of the log holds the URL.
  *
  * `options` are those of a `Limiter`, and `options`, those of the client, such as `{ socket: { ca } }`.
  */

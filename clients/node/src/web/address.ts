@@ -3,11 +3,15 @@ import { BlockList, isIPv4, isIPv6 } from 'node:net'
 
 /** Whose address counts, and how much of it. */
 export interface AddressOptions {
-  /** How many bits of an IPv6 address are the client's: `64`, if it is left out, since a host may use all addresses of its network. */
+  /**
+   * How many bits of an IPv6 address are the client's: `64`, if it is left out, since a host may use all addresses of
+   * its network.
+   */
   ipv6?: number
   /**
-   * The proxies whose X-Forwarded-For is believed: addresses and networks, such as `10.1.0.0/24`. Trust proxies alone, and no network
-   * that clients are in. If it is left out, the framework says who the client is (Express: `trust proxy`), and else the peer is.
+   * The proxies whose X-Forwarded-For is believed: addresses and networks, such as `10.1.0.0/24`. Trust proxies alone,
+   * and no network that clients are in. If it is left out, the framework says who the client is (Express:
+   * `trust proxy`), and else the peer is.
    */
   trusted?: readonly string[]
 }
@@ -41,11 +45,13 @@ export interface Origin {
 }
 
 /**
- * Returns which client a request, or an address, is of, as a part of keys: an IPv4 address, or the network of an IPv6 address.
+ * Returns which client a request, or an address, is of, as a part of keys: an IPv4 address, or the network of an IPv6
+ * address.
  *
  *     rateLimit({ limiter, limits, key: (req) => `login:${clientAddress(req)}` })
  *
- * A peer at a Unix socket is a proxy on this machine. All requests of which it does not say whom they are from share the key `@`.
+ * A peer at a Unix socket is a proxy on this machine. All requests of which it does not say whom they are from share
+ * the key `@`.
  */
 export function clientAddress(from: object | string | undefined, options: AddressOptions = {}): string {
   return address(options)(from)
@@ -68,7 +74,10 @@ export function address({ ipv6 = 64, trusted, ...others }: AddressOptions): (fro
   }
 }
 
-/** Returns whether a request is of a client in a network, and whether that is certain. The framework's own notion does not count: clients may have written it. */
+/**
+ * Returns whether a request is of a client in a network, and whether that is certain. The framework's own notion does
+ * not count: clients may have written it.
+ */
 export function within(option: string, inside: readonly string[], trusted: readonly string[] | undefined): (request: object) => { inside: boolean; certain: boolean } {
   const list = networks(option, inside)
   const proxies = networks('trusted', trusted ?? [])
@@ -104,8 +113,9 @@ export function originOf(request: object): Origin {
 }
 
 /**
- * Walks from the peer to the client: the first address from the right that is not trusted. Without a peer a local proxy has sent the request. The
- * client is alone if it speaks for itself: nothing is left to read but perhaps its own address, which a server before this one has read.
+ * Walks from the peer to the client: the first address from the right that is not trusted. Without a peer a local proxy
+ * has sent the request. The client is alone if it speaks for itself: nothing is left to read but perhaps its own
+ * address, which a server before this one has read.
  */
 function behind(proxies: Networks | undefined, peer: string | undefined, forwarded: readonly string[]): { client: string | undefined; alone: boolean } {
   const left = forwarded.flatMap((field) => field.split(','))

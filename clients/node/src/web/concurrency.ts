@@ -17,17 +17,29 @@ type Maybe<T> = T | Promise<T>
 export interface ConcurrencyOptions<Request> extends FailureOptions<Request>, AddressOptions {
   /** A `Limiter`, or another decider. */
   readonly limiter: Decider
-  /** How many requests of a key are served at a time, in all processes together, or a function that returns that: with 0 none is. */
+  /**
+   * How many requests of a key are served at a time, in all processes together, or a function that returns that: with 0
+   * none is.
+   */
   readonly slots: number | ((request: Request) => Maybe<number>)
-  /** Whose slots a request takes. If it is left out: `http:`, the name, and `clientAddress`. A request whose key is undefined needs no slot. A key of slots is not one of limits. */
+  /**
+   * Whose slots a request takes. If it is left out: `http:`, the name, and `clientAddress`. A request whose key is
+   * undefined needs no slot. A key of slots is not one of limits.
+   */
   readonly key?: (request: Request) => Maybe<string | undefined>
   /** What the default key begins with, after `http:`: `concurrency`, if it is left out. */
   readonly name?: string
-  /** How long a request waits for a slot: not at all, if it is left out; `forever` as long as it takes, or until its client leaves. */
+  /**
+   * How long a request waits for a slot: not at all, if it is left out; `forever` as long as it takes, or until its
+   * client leaves.
+   */
   readonly timeout?: Duration | typeof forever
   /** After which time the slots of a process that has died are free: `30s`, if it is left out. */
   readonly ttl?: Duration
-  /** Which requests need no slot: none, if it is left out. A function, or addresses and networks, as in `RateLimitOptions`. */
+  /**
+   * Which requests need no slot: none, if it is left out. A function, or addresses and networks, as in
+   * `RateLimitOptions`.
+   */
   readonly skip?: ((request: Request) => Maybe<boolean>) | readonly string[]
 }
 

@@ -9,8 +9,8 @@ export type { ConcurrencyOptions } from './concurrency.js'
 export type { Answer, RateLimitOptions } from './http.js'
 
 /**
- * Lets requests through as long as there are units, and answers the others with status 429. Without a key it counts for each client
- * by itself: in Express it is `req.ip`, which believes proxies by the setting `trust proxy`.
+ * Lets requests through as long as there are units, and answers the others with status 429. Without a key it counts for
+ * each client by itself: in Express it is `req.ip`, which believes proxies by the setting `trust proxy`.
  *
  *     app.use(rateLimit({ limiter, limits: rate(100, '1m') }))
  */
@@ -40,8 +40,9 @@ const trusts = (req: IncomingMessage) => {
 }
 
 /**
- * Serves so many requests of a client at a time, in all processes together, and answers the others with status 429. Each holds a slot
- * until its response is closed. Put it behind `rateLimit`, so that requests that are denied there hold none.
+ * Serves so many requests of a client at a time, in all processes together, and answers the others with status 429.
+ * Each holds a slot until its response is closed. Put it behind `rateLimit`, so that requests that are denied there
+ * hold none.
  *
  *     app.use('/reports', concurrency({ limiter, slots: 3, timeout: '5s' }))
  */

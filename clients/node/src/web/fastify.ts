@@ -29,8 +29,8 @@ async function decideFirst(app: FastifyInstance, decide: Decide): Promise<void> 
 const versions = { fastify: '>=5 <6', name: 'redis-throttle' }
 
 /**
- * Lets requests through as long as there are units, and answers the others with status 429. It counts for the routes of the
- * instance that it is registered on, and of those below.
+ * Lets requests through as long as there are units, and answers the others with status 429. It counts for the routes of
+ * the instance that it is registered on, and of those below.
  */
 export const rateLimit = fastifyPlugin(async (app: FastifyInstance, options: RateLimitOptions<FastifyRequest>): Promise<void> => {
   const policy = new Policy('Fastify', options, trusts)
@@ -38,8 +38,9 @@ export const rateLimit = fastifyPlugin(async (app: FastifyInstance, options: Rat
 }, versions)
 
 /**
- * Serves so many requests of a client at a time, in all processes together, and answers the others with status 429. Each holds a slot
- * until its response is closed. Register it after `rateLimit`, so that requests that are denied there hold none.
+ * Serves so many requests of a client at a time, in all processes together, and answers the others with status 429.
+ * Each holds a slot until its response is closed. Register it after `rateLimit`, so that requests that are denied there
+ * hold none.
  *
  *     await app.register(concurrency, { limiter, slots: 3, timeout: '5s' })
  */

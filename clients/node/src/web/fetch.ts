@@ -10,8 +10,8 @@ export interface LimitedFetchOptions extends OutgoingOptions<Request> {
 }
 
 /**
- * Returns a `fetch` that keeps to the limits of a service. A request beyond them waits for its turn, or is not sent: it rejects with a
- * `LimitedError`.
+ * Returns a `fetch` that keeps to the limits of a service. A request beyond them waits for its turn, or is not sent: it
+ * rejects with a `LimitedError`.
  *
  *     const fetchPartner = limitedFetch({ limiter, limits: window(10, '1s'), key: 'partner', maxWait: '30s' })
  *     const response = await fetchPartner('https://partner.example/orders')

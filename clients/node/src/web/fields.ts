@@ -50,8 +50,8 @@ export function fieldsOf(limits: InForce, result: Result, xRateLimit: 'seconds' 
 }
 
 /**
- * Returns limits whose names no other limit of a response has. A name that is taken gets the next number that is free: `default-2`, `limit-3`.
- * Their names are taken then, too.
+ * Returns limits whose names no other limit of a response has. A name that is taken gets the next number that is free:
+ * `default-2`, `limit-3`. Their names are taken then, too.
  */
 export function apart(limits: InForce, taken: Set<string>): InForce {
   const names = limits.map((some) => some.map((_, rule) => nameOf(some, rule)))

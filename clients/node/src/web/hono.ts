@@ -8,8 +8,8 @@ import { Policy, type RateLimitOptions } from './http.js'
 export type { Answer, RateLimitOptions } from './http.js'
 
 /**
- * Lets requests through as long as there are units, and answers the others with status 429. Without a key it knows the address
- * of the peer on @hono/node-server only, and behind proxies it needs the option `trusted`.
+ * Lets requests through as long as there are units, and answers the others with status 429. Without a key it knows the
+ * address of the peer on @hono/node-server only, and behind proxies it needs the option `trusted`.
  *
  *     app.use(rateLimit({ limiter, limits: rate(100, '1m') }))
  */

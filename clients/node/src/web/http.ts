@@ -25,17 +25,27 @@ interface Common<Request> extends FailureOptions<Request> {
   /** How many units a request takes: 1, if it is left out. */
   readonly cost?: (request: Request) => Maybe<number>
   /**
-   * Which requests are not limited: a function says so, or a list of addresses and networks of clients, such as `['10.0.0.0/8', '2001:db8::/32', '127.0.0.1']`.
-   * Behind a proxy a list needs `trusted`; the framework's own setting does not count for it. A request whose client is not certain is limited.
+   * Which requests are not limited: a function says so, or a list of addresses and networks of clients, such as
+   * `['10.0.0.0/8', '2001:db8::/32', '127.0.0.1']`. Behind a proxy a list needs `trusted`; the framework's own setting
+   * does not count for it. A request whose client is not certain is limited.
    */
   readonly skip?: ((request: Request) => Maybe<boolean>) | readonly string[]
-  /** Has the preflights of browsers count: OPTIONS with Origin and Access-Control-Request-Method. They pass unlimited, if it is left out. */
+  /**
+   * Has the preflights of browsers count: OPTIONS with Origin and Access-Control-Request-Method. They pass unlimited,
+   * if it is left out.
+   */
   readonly preflights?: boolean
   /** Bans the key of a request that is denied for so long, such as `15m`. */
   readonly ban?: Duration
-  /** Of which denial the ban begins: with `10/1h`, the tenth request that is denied within an hour of the first one; the first, if it is left out. */
+  /**
+   * Of which denial the ban begins: with `10/1h`, the tenth request that is denied within an hour of the first one; the
+   * first, if it is left out.
+   */
   readonly banAfter?: string
-  /** Answers a request that is denied, in the place of status 429 and a problem document. The fields of the limits are set in any case. A body that is no text is JSON. */
+  /**
+   * Answers a request that is denied, in the place of status 429 and a problem document. The fields of the limits are
+   * set in any case. A body that is no text is JSON.
+   */
   readonly denied?: (request: Request, result: Denied) => Maybe<{ readonly status?: number; readonly type?: string; readonly body: unknown }>
   /** Adds X-RateLimit fields, whose Reset is in seconds from now, or since the Unix epoch. */
   readonly xRateLimit?: 'seconds' | 'unix'
@@ -45,13 +55,20 @@ interface Common<Request> extends FailureOptions<Request> {
 export interface OneKey<Request> extends AddressOptions {
   /** The limits of a request, or a function that returns them. A limit of 0 lets nobody through. */
   readonly limits: Limits | ((request: Request) => Maybe<Limits>)
-  /** The policy that the limits are the default of, as from `policy`: with a limiter of `policies`, its hash may say otherwise. */
+  /**
+   * The policy that the limits are the default of, as from `policy`: with a limiter of `policies`, its hash may say
+   * otherwise.
+   */
   readonly policy?: string
-  /** What the default key begins with, after `http:`: the limits themselves, if it is left out. Requests of two middlewares with one name share their limits. */
+  /**
+   * What the default key begins with, after `http:`: the limits themselves, if it is left out. Requests of two
+   * middlewares with one name share their limits.
+   */
   readonly name?: string
   /**
-   * The key of a request. If it is left out: `http:`, the name, and `clientAddress`. A key says whom it limits and by which policy, such as
-   * `login:203.0.113.7`, for limits of the same key are one. A request whose key is undefined is not limited.
+   * The key of a request. If it is left out: `http:`, the name, and `clientAddress`. A key says whom it limits and by
+   * which policy, such as `login:203.0.113.7`, for limits of the same key are one. A request whose key is undefined is
+   * not limited.
    */
   readonly key?: (request: Request) => Maybe<string | undefined>
   readonly keys?: never
@@ -151,7 +168,10 @@ function log(kind: string, error: Error): void {
 
 let reported = -Infinity
 
-/** Logs an outage in a moment, unless a breaker says by then that it has begun: one outage is one line, whatever middlewares meet it. */
+/**
+ * Logs an outage in a moment, unless a breaker says by then that it has begun: one outage is one line, whatever
+ * middlewares meet it.
+ */
 function reportLater(error: Error): void {
   if (told.has(error) || performance.now() - reported <= 10_000) return
   const before = reported
@@ -205,14 +225,16 @@ function inside(who: string, option: string, networks: readonly string[], truste
 }
 
 /**
- * Returns a function that tells whether a request is of a client in one of these networks, for routes written by hand and for hosts that skip requests by a
- * function. An address alone is one, too. The peer and `trusted` say who the client is, as for the option `skip` of `rateLimit`, and no setting of a
- * framework: a request whose client is not certain is of none.
+ * Returns a function that tells whether a request is of a client in one of these networks, for routes written by hand
+ * and for hosts that skip requests by a function. An address alone is one, too. The peer and `trusted` say who the
+ * client is, as for the option `skip` of `rateLimit`, and no setting of a framework: a request whose client is not
+ * certain is of none.
  *
  *     const inside = fromNetworks(['10.0.0.0/8', '127.0.0.1'], { trusted: ['10.1.0.0/24'] })
  *     ThrottlerModule.forRoot({ skipIf: (context) => inside(context.switchToHttp().getRequest()), throttlers, storage }) // NestJS
  *
- * A `Request` of fetch, as in Next.js, needs `trusted`: `[]` where one proxy alone is in front, which sets X-Forwarded-For.
+ * A `Request` of fetch, as in Next.js, needs `trusted`: `[]` where one proxy alone is in front, which sets
+ * X-Forwarded-For.
  */
 export function fromNetworks(networks: readonly string[], options: Pick<AddressOptions, 'trusted'> = {}): (request: object) => boolean {
   refuseOthers('fromNetworks', options, ['trusted'])
@@ -381,8 +403,9 @@ function inForceOf(asked: Asked, result: Result): Named {
 }
 
 /**
- * Returns the header fields of a response for a result, for routes written by hand: RateLimit-Policy and RateLimit, and Retry-After if it was
- * denied. `limits` are those of the call, or its keys with theirs. With several limits, ask with the option `each`.
+ * Returns the header fields of a response for a result, for routes written by hand: RateLimit-Policy and RateLimit, and
+ * Retry-After if it was denied. `limits` are those of the call, or its keys with theirs. With several limits, ask with
+ * the option `each`.
  *
  *     for (const [name, value] of headerFields(limits, result)) res.setHeader(name, value)
  */
@@ -392,7 +415,8 @@ export function headerFields(limits: Asked, result: Result, options: { readonly 
 }
 
 /**
- * Returns the problem document of a request that was denied, for routes written by hand, whose content type is `application/problem+json`.
+ * Returns the problem document of a request that was denied, for routes written by hand, whose content type is
+ * `application/problem+json`.
  *
  *     res.status(429).type('application/problem+json').send(problemDocument(limits, result))
  */

@@ -23,8 +23,8 @@ async function answer(ctx: Context, next: Next, decision: Decision | undefined):
 }
 
 /**
- * Lets requests through as long as there are units, and answers the others with status 429. Without a key it counts for each client by itself:
- * it is `ctx.ip`, which believes proxies by the setting `proxy`.
+ * Lets requests through as long as there are units, and answers the others with status 429. Without a key it counts for
+ * each client by itself: it is `ctx.ip`, which believes proxies by the setting `proxy`.
  *
  *     app.use(rateLimit({ limiter, limits: rate(100, '1m') }))
  */
@@ -36,8 +36,9 @@ export function rateLimit(options: RateLimitOptions<Context>) {
 }
 
 /**
- * Serves so many requests of a client at a time, in all processes together, and answers the others with status 429. Each holds a slot
- * until its response is closed. Put it behind `rateLimit`, so that requests that are denied there hold none.
+ * Serves so many requests of a client at a time, in all processes together, and answers the others with status 429.
+ * Each holds a slot until its response is closed. Put it behind `rateLimit`, so that requests that are denied there
+ * hold none.
  *
  *     app.use(concurrency({ limiter, slots: 3, timeout: '5s' }))
  */

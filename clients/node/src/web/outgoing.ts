@@ -15,13 +15,22 @@ export interface OutgoingOptions<Request> {
   readonly limits: Limits
   /** The policy that the limits are the default of, as from `policy`. */
   readonly policy?: string
-  /** Whose limits a request counts for, such as `partner` for all of them. A request whose key is undefined is not limited. */
+  /**
+   * Whose limits a request counts for, such as `partner` for all of them. A request whose key is undefined is not
+   * limited.
+   */
   readonly key: string | ((request: Request) => string | undefined)
   /** How many units a request takes: 1, if it is left out. */
   readonly cost?: (request: Request) => number
-  /** How long a request waits for its turn: not at all, if it is left out; `forever` as long as it takes. The request's own signal ends the wait, too. */
+  /**
+   * How long a request waits for its turn: not at all, if it is left out; `forever` as long as it takes. The request's
+   * own signal ends the wait, too.
+   */
   readonly maxWait?: Duration | typeof forever
-  /** What becomes of requests while Redis is away: `raise`, if it is left out. `allow` sends them; `deny` and `raise` throw the error. */
+  /**
+   * What becomes of requests while Redis is away: `raise`, if it is left out. `allow` sends them; `deny` and `raise`
+   * throw the error.
+   */
   readonly outage?: Answer
   /** What becomes of requests while this process asks for more than its client carries: `raise`, if it is left out. */
   readonly overload?: Answer
@@ -31,7 +40,10 @@ export interface OutgoingOptions<Request> {
 
 const known = ['limiter', 'limits', 'policy', 'key', 'cost', 'maxWait', 'outage', 'overload', 'mistake'] as const satisfies (keyof OutgoingOptions<object>)[]
 
-/** Returns what each request passes before it is sent: it waits for its turn, or throws a `LimitedError`. `more` are options of the caller. */
+/**
+ * Returns what each request passes before it is sent: it waits for its turn, or throws a `LimitedError`. `more` are
+ * options of the caller.
+ */
 export function gate<Request>(what: string, options: OutgoingOptions<Request>, more: readonly string[] = []): (request: Request, signal: AbortSignal | undefined) => Promise<void> {
   refuseOthers(what, options, [...known, ...more])
   const { limiter, key, cost, maxWait, outage = 'raise', overload = 'raise', mistake = 'raise' } = options

@@ -6,13 +6,14 @@ import { gate, type OutgoingOptions } from './outgoing.js'
 export type LimitedOptions = OutgoingOptions<Dispatcher.DispatchOptions>
 
 /**
- * Returns an interceptor with which requests keep to the limits of a service. A request beyond them waits for its turn, or is not sent: it
- * rejects with a `LimitedError`. With `maxWait` it waits as long at most; without it not at all.
+ * Returns an interceptor with which requests keep to the limits of a service. A request beyond them waits for its turn,
+ * or is not sent: it rejects with a `LimitedError`. With `maxWait` it waits as long at most; without it not at all.
  *
  *     const agent = new Agent().compose(limited({ limiter, limits: window(10, '1s'), key: 'partner', maxWait: '30s' }))
  *     const { statusCode } = await request('https://partner.example/orders', { dispatcher: agent })
  *
- * Put the interceptors of undici that retry and follow redirects behind it, in a later `compose`, so that their requests count as well.
+ * Put the interceptors of undici that retry and follow redirects behind it, in a later `compose`, so that their
+ * requests count as well.
  */
 export function limited(options: LimitedOptions): Dispatcher.DispatcherComposeInterceptor {
   const pass = gate('limited', options)
@@ -40,8 +41,9 @@ interface Before {
 }
 
 /**
- * The caller of a request, who may leave while it waits. `fetch` has no signal in its options: it aborts by what its handler gets when the
- * request begins. So the request begins here, for its handler, and what comes from the connection later follows.
+ * The caller of a request, who may leave while it waits. `fetch` has no signal in its options: it aborts by what its
+ * handler gets when the request begins. So the request begins here, for its handler, and what comes from the connection
+ * later follows.
  */
 class Caller implements Dispatcher.DispatchController {
   readonly #left = new AbortController()

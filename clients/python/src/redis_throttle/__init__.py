@@ -7,7 +7,8 @@
     if result.limited:
         print("try again in", result.retry_after)
 
-All limits of a call are decided at one instant, all or nothing, in one round trip. `redis_throttle.asyncio` has the same for asyncio.
+All limits of a call are decided at one instant, all or nothing, in one round trip. `redis_throttle.asyncio` has the
+same for asyncio.
 """
 
 from ._core.call import Call, Charge, Key, Keys

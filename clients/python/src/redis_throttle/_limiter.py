@@ -27,9 +27,9 @@ class Limiter(OfThreads):
         limiter = Limiter.from_url("redis://127.0.0.1:6379")
         limiter = Limiter(Guard(Remote.from_url("redis://127.0.0.1:6379"), policy="local", processes=8))
 
-    Over a client it has a `Guard` with the policy `"fail"`: a server that hangs costs `timeout` (200 ms), and after five calls in a row
-    nothing, until it is back. `timeout`, `patience`, `commands` and `poll` are those of `Remote`. Every method raises an `OutageError`, an `OverloadError` or a
-    `MistakeError` when there is no decision.
+    Over a client it has a `Guard` with the policy `"fail"`: a server that hangs costs `timeout` (200 ms), and after
+    five calls in a row nothing, until it is back. `timeout`, `patience`, `commands` and `poll` are those of `Remote`.
+    Every method raises an `OutageError`, an `OverloadError` or a `MistakeError` when there is no decision.
     """
 
     def __init__(self, next: Client | Decider, *, timeout: Duration | None = None, patience: Duration | None = None,
@@ -41,7 +41,8 @@ class Limiter(OfThreads):
     @classmethod
     def from_url(cls, url: str, *, timeout: Duration = "200ms", patience: Duration = "3s", commands: Commands = "auto", poll: Duration | None = None,
                  options: Mapping[str, Any] | None = None) -> Limiter:
-        """Return a limiter with a client for a URL that fails fast: see `redis_throttle.connect`. Closing it closes the client."""
+        """Return a limiter with a client for a URL that fails fast: see `redis_throttle.connect`. Closing it closes the
+        client."""
         limiter = cls(remote := Remote.from_url(url, timeout=timeout, patience=patience, commands=commands, poll=poll, options=options))
         limiter.decider, limiter._behind_its_guard = Guard(remote), remote
         return limiter
@@ -62,12 +63,12 @@ class Limiter(OfThreads):
     def settle(self, keys: Holdings, *, id: str, repeat: Duration | None = None) -> bool:
         """End an admission: free its slots, and charge or return the difference between `used` and `take` (CL.SETTLE).
 
-        `admit` does that by itself; this is for an admission that another process settles. Each is settled once, however often you
-        call this. Return whether there was one.
+        `admit` does that by itself; this is for an admission that another process settles. Each is settled once,
+        however often you call this. Return whether there was one.
 
-        With `repeat`, a settlement that meets an outage or an overload, or is interrupted, raises its error all the same, and is
-        repeated in the background for so long, until the server has answered. Give it the ttl of the slots, after which there is
-        nothing to settle. Without it the call is sent once.
+        With `repeat`, a settlement that meets an outage or an overload, or is interrupted, raises its error all the
+        same, and is repeated in the background for so long, until the server has answered. Give it the ttl of the
+        slots, after which there is nothing to settle. Without it the call is sent once.
         """
         call = many("settle", keys, id=id)
         seconds = 0.0 if repeat is None else nanoseconds(repeat, "repeat") / 1e9
@@ -84,21 +85,24 @@ class Limiter(OfThreads):
         return Lease(self, key, slots=slots, ttl=ttl, timeout=timeout, group=group, weight=weight, priority=priority, id=id)
 
     def admit(self, keys: Holdings, *, cost: int = 1, strict: bool = False, id: str = "") -> Admission:
-        """Take units of limits and slots, all of them or nothing, during a `with` statement, or raise a `LimitedError` (CL.MLIMIT).
+        """Take units of limits and slots, all of them or nothing, during a `with` statement, or raise a `LimitedError`
+        (CL.MLIMIT).
 
         At the end the slots are freed, and what was used is charged in place of the estimate. See `Admission`.
         """
         return Admission(self, keys, cost=cost, strict=strict, id=id)
 
     def inspect(self, key: str | bytes) -> Inspection:
-        """Tell what a key holds and until when, to somebody who does not know its limits: the first question when a customer calls (CL.INSPECT).
+        """Tell what a key holds and until when, to somebody who does not know its limits: the first question when a
+        customer calls (CL.INSPECT).
 
         It charges nothing and writes nothing. A limiter over another decider than a client raises a `MistakeError`.
         """
         return cast(Inspection, inspector_of(self._behind_its_guard).inspect(key))
 
     def close(self) -> None:
-        """Close what this limiter opened. What is repeated in the background is given up. A client that you gave it stays open."""
+        """Close what this limiter opened. What is repeated in the background is given up. A client that you gave it
+        stays open."""
         self._later.close()
         close = getattr(self.decider, "close", None)
         if close is not None:
@@ -112,7 +116,8 @@ class Limiter(OfThreads):
 
 
 def over(next: Any, remote: Callable[..., Any], guard: Callable[..., Any], **options: object) -> tuple[Any, Any]:
-    """Return the decider that a limiter is over, and what a guard takes in its place: one on a client has a guard of its own."""
+    """Return the decider that a limiter is over, and what a guard takes in its place: one on a client has a guard of
+    its own."""
     given = {name: value for name, value in options.items() if value is not None}
     if is_decider(next):
         if given:

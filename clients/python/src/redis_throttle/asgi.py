@@ -31,33 +31,38 @@ __all__ = ["Concurrency", "RateLimit", "client_address"]
 
 
 class RateLimit:
-    """Let requests through as long as there are units, and answer the others with status 429. Handshakes of WebSockets are requests.
+    """Let requests through as long as there are units, and answer the others with status 429. Handshakes of WebSockets
+    are requests.
 
-    `limiter` is a `redis_throttle.asyncio.Limiter`, or another decider of asyncio. `limits` are limits, or a function of the scope that returns them.
+    `limiter` is a `redis_throttle.asyncio.Limiter`, or another decider of asyncio. `limits` are limits, or a function
+    of the scope that returns them.
 
-    `key` is a function of the scope that returns whom a request counts for: a request whose key is None is not limited. Without it
-    the key has the policy and the client's address: `http:RATE 100/1m:203.0.113.7`. `name` stands for the limits in it, so that
-    you can change them. `trusted` are your proxies, and `ipv6` is the length of the prefix by which IPv6 addresses count: see
-    `redis_throttle.client_address`.
+    `key` is a function of the scope that returns whom a request counts for: a request whose key is None is not limited.
+    Without it the key has the policy and the client's address: `http:RATE 100/1m:203.0.113.7`. `name` stands for the
+    limits in it, so that you can change them. `trusted` are your proxies, and `ipv6` is the length of the prefix by
+    which IPv6 addresses count: see `redis_throttle.client_address`.
 
-    `keys`, in place of `limits` and `key`, returns the limits of several keys of a request; all are charged or none. `cost` is how
-    many units a request takes. Any of these functions may be one of asyncio.
+    `keys`, in place of `limits` and `key`, returns the limits of several keys of a request; all are charged or none.
+    `cost` is how many units a request takes. Any of these functions may be one of asyncio.
 
-    `outage`, `overload` and `mistake` say what becomes of requests that could not be decided: `"allow"`, `"deny"` (status 503 with a
-    Retry-After of `retry_after`; None is none) or `"raise"` (the exception). By default an outage of Redis is none of the service
-    (`"allow"`), a flood of requests does not open the limit (`"deny"`), and a mistake shows (`"raise"`); what your functions raise
-    is a mistake, too. `on_error` is told of each error; otherwise it is logged.
+    `outage`, `overload` and `mistake` say what becomes of requests that could not be decided: `"allow"`, `"deny"`
+    (status 503 with a Retry-After of `retry_after`; None is none) or `"raise"` (the exception). By default an outage of
+    Redis is none of the service (`"allow"`), a flood of requests does not open the limit (`"deny"`), and a mistake
+    shows (`"raise"`); what your functions raise is a mistake, too. `on_error` is told of each error; otherwise it is
+    logged.
 
-    `skip` says which requests are not limited: a function, such as for those of a health check, or a list of addresses and networks of
-    clients, `["10.0.0.0/8", "2001:db8::/32", "127.0.0.1"]`. Behind a proxy a list needs `trusted`, also beside a key. A request whose client
-    is not certain is limited: where X-Forwarded-For goes on behind it, or names what is no address. `ban` bans the key of a request that is denied for so
-    long; with `ban_after`, such as `"10/1h"`, only with the tenth that is denied within an hour. `body` returns the Content-Type and
-    the body of a response with status 429, in place of the problem document.
+    `skip` says which requests are not limited: a function, such as for those of a health check, or a list of addresses
+    and networks of clients, `["10.0.0.0/8", "2001:db8::/32", "127.0.0.1"]`. Behind a proxy a list needs `trusted`, also
+    beside a key. A request whose client is not certain is limited: where X-Forwarded-For goes on behind it, or names
+    what is no address. `ban` bans the key of a request that is denied for so long; with `ban_after`, such as `"10/1h"`,
+    only with the tenth that is denied within an hour. `body` returns the Content-Type and the body of a response with
+    status 429, in place of the problem document.
 
-    `policy` is the name of a policy to which the limits belong, by which a `redis_throttle.asyncio.Policies` finds other numbers. It stands
-    for the limits in the key, as `name` does.
+    `policy` is the name of a policy to which the limits belong, by which a `redis_throttle.asyncio.Policies` finds
+    other numbers. It stands for the limits in the key, as `name` does.
 
-    Preflights of browsers (OPTIONS with Origin and Access-Control-Request-Method) are not limited, unless `preflights` is true.
+    Preflights of browsers (OPTIONS with Origin and Access-Control-Request-Method) are not limited, unless `preflights`
+    is true.
 
     `x_ratelimit` adds X-RateLimit fields, whose Reset is in `"seconds"` from now, or since the Unix epoch (`"unix"`).
     """
@@ -99,21 +104,24 @@ class RateLimit:
 
 
 class Concurrency:
-    """Serve so many requests of a client at a time, in all processes together. Another one is answered with status 429, and Retry-After: 1.
+    """Serve so many requests of a client at a time, in all processes together. Another one is answered with status 429,
+    and Retry-After: 1.
 
-    Each request holds a lease while it is served, and a WebSocket while it is open. `limiter` is a `redis_throttle.asyncio.Limiter`, or
-    another decider of asyncio. `slots` is how many there are, or a function of the scope that returns that.
+    Each request holds a lease while it is served, and a WebSocket while it is open. `limiter` is a
+    `redis_throttle.asyncio.Limiter`, or another decider of asyncio. `slots` is how many there are, or a function of the
+    scope that returns that.
 
-    `key` is a function of the scope that returns whose slots a request takes: a request whose key is None needs none. Without it the key
-    has the client's address, `http:concurrency:203.0.113.7`, or `name` in place of `concurrency`. For `ipv6` and `trusted` see
-    `RateLimit`, and for `outage`, `overload`, `mistake`, `retry_after`, `on_error`, `skip` and `body`, too.
+    `key` is a function of the scope that returns whose slots a request takes: a request whose key is None needs none.
+    Without it the key has the client's address, `http:concurrency:203.0.113.7`, or `name` in place of `concurrency`.
+    For `ipv6` and `trusted` see `RateLimit`, and for `outage`, `overload`, `mistake`, `retry_after`, `on_error`, `skip`
+    and `body`, too.
 
-    `timeout` is how long a request waits for a slot: not at all, if it is left out. Callers are served in order of arrival. `ttl` is
-    after which time the slots of a process that has died are free. A request costs two calls to the server, and one more where `ttl` is
-    over three seconds; a long one costs three more in each `ttl`.
+    `timeout` is how long a request waits for a slot: not at all, if it is left out. Callers are served in order of
+    arrival. `ttl` is after which time the slots of a process that has died are free. A request costs two calls to the
+    server, and one more where `ttl` is over three seconds; a long one costs three more in each `ttl`.
 
-    The lease is in the scope, as `redis_throttle.lease`. When it is lost, because the server was away for longer than `ttl`, the request is
-    cancelled, and a `LeaseLostError` is raised.
+    The lease is in the scope, as `redis_throttle.lease`. When it is lost, because the server was away for longer than
+    `ttl`, the request is cancelled, and a `LeaseLostError` is raised.
     """
 
     def __init__(self, app: App, limiter: Decider, slots: int | Callable[[Scope], Now[int]], *, key: Callable[[Scope], Now[str | None]] | None = None,

@@ -45,7 +45,8 @@ class Limiter(Verbs[Coroutine[Any, Any, Result], Coroutine[Any, Any, int], Corou
     @classmethod
     def from_url(cls, url: str, *, timeout: Duration = "200ms", patience: Duration = "3s", commands: Commands = "auto", poll: Duration | None = None,
                  options: Mapping[str, Any] | None = None) -> Limiter:
-        """Return a limiter with a client for a URL that fails fast: see `redis_throttle.connect`. Closing it closes the client."""
+        """Return a limiter with a client for a URL that fails fast: see `redis_throttle.connect`. Closing it closes the
+        client."""
         limiter = cls(remote := Remote.from_url(url, timeout=timeout, patience=patience, commands=commands, poll=poll, options=options))
         limiter.decider, limiter._behind_its_guard = Guard(remote), remote
         return limiter
@@ -76,22 +77,27 @@ class Limiter(Verbs[Coroutine[Any, Any, Result], Coroutine[Any, Any, int], Corou
 
     def lease(self, key: str, *, slots: int, ttl: Duration, timeout: Duration | None = None, group: str = "", weight: int = 1,
               priority: int = 0, id: str = "") -> Lease:
-        """Hold one of `slots` slots during an `async with` statement, or raise a `LimitedError` (CL.LEASE). See `Lease`."""
+        """Hold one of `slots` slots during an `async with` statement, or raise a `LimitedError` (CL.LEASE). See
+        `Lease`."""
         return Lease(self, key, slots=slots, ttl=ttl, timeout=timeout, group=group, weight=weight, priority=priority, id=id)
 
     def admit(self, keys: Holdings, *, cost: int = 1, strict: bool = False, id: str = "") -> Admission:
-        """Take units of limits and slots, all of them or nothing, during an `async with` statement, or raise a `LimitedError` (CL.MLIMIT).
+        """Take units of limits and slots, all of them or nothing, during an `async with` statement, or raise a
+        `LimitedError` (CL.MLIMIT).
 
-        At the end the slots are freed, and what was used is charged in place of the estimate. See `redis_throttle.Admission`.
+        At the end the slots are freed, and what was used is charged in place of the estimate. See
+        `redis_throttle.Admission`.
         """
         return Admission(self, keys, cost=cost, strict=strict, id=id)
 
     async def inspect(self, key: str | bytes) -> Inspection:
-        """Tell what a key holds and until when, to somebody who does not know its limits (CL.INSPECT). See `redis_throttle.Limiter`."""
+        """Tell what a key holds and until when, to somebody who does not know its limits (CL.INSPECT). See
+        `redis_throttle.Limiter`."""
         return cast(Inspection, await inspector_of(self._behind_its_guard).inspect(key))
 
     async def close(self) -> None:
-        """Close what this limiter opened. What is repeated in the background is given up. A client that you gave it stays open."""
+        """Close what this limiter opened. What is repeated in the background is given up. A client that you gave it
+        stays open."""
         self._later.close()
         close = getattr(self.decider, "close", None)
         if close is not None:

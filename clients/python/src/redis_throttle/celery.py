@@ -6,12 +6,12 @@
     @app.task(base=Mail)
     def send(to): ...
 
-A task that is limited comes back when it can run, without using up a retry. Under limits that are all rates it reserves its units and
-comes back once, at its slot: two hundred tasks at ten a second ask two hundred times, and run in order. Under other limits it asks
-again. With `throttle_wait` it first waits in line for so long, in the worker.
+A task that is limited comes back when it can run, without using up a retry. Under limits that are all rates it reserves
+its units and comes back once, at its slot: two hundred tasks at ten a second ask two hundred times, and run in order.
+Under other limits it asks again. With `throttle_wait` it first waits in line for so long, in the worker.
 
-A broker gives a task to another worker, too, if it is not confirmed within its visibility timeout. So a task comes back after half of that
-time at the latest, and asks again, or goes on waiting for the units that it has reserved.
+A broker gives a task to another worker, too, if it is not confirmed within its visibility timeout. So a task comes back
+after half of that time at the latest, and asks again, or goes on waiting for the units that it has reserved.
 """
 
 from __future__ import annotations
@@ -39,36 +39,42 @@ _RESERVED = "throttle_reserved"
 _SOON = timedelta(milliseconds=50)
 """A task that comes back so much too early runs: clocks of workers differ."""
 _REDIS, _OTHERS = 3600.0, 1800.0
-"""The visibility timeout of a broker that sets none, in seconds: that of Redis; and that of SQS, and of RabbitMQ until a task is confirmed."""
+"""The visibility timeout of a broker that sets none, in seconds: that of Redis; and that of SQS, and of RabbitMQ until
+a task is confirmed."""
 
 
 class LimitedTask(Task):
     """A task that waits its turn, or comes back.
 
-    The limiter is `throttle_limiter`, a `Limiter` or another decider; or one of `throttle_url`, `throttle_commands` and `throttle_poll`, or
-    else of the app's settings of these names.
+    The limiter is `throttle_limiter`, a `Limiter` or another decider; or one of `throttle_url`, `throttle_commands` and
+    `throttle_poll`, or else of the app's settings of these names.
 
-    `throttle_outage`, `throttle_overload` and `throttle_mistake` say what becomes of a task that could not be decided: `"allow"` runs
-    it without a limit, `"deny"` has it come back after `throttle_pause`, and `"raise"` raises the error, which ends the task. By default
-    tasks come back after an outage or an overload, as work that can wait keeps to its limits, and a mistake is raised. A task that is
-    called directly, or eager, cannot come back: `"deny"` raises the error, too.
+    `throttle_outage`, `throttle_overload` and `throttle_mistake` say what becomes of a task that could not be decided:
+    `"allow"` runs it without a limit, `"deny"` has it come back after `throttle_pause`, and `"raise"` raises the error,
+    which ends the task. By default tasks come back after an outage or an overload, as work that can wait keeps to its
+    limits, and a mistake is raised. A task that is called directly, or eager, cannot come back: `"deny"` raises the
+    error, too.
     """
 
     abstract = True
 
     throttle_limits: Limits = ()
     throttle_policy: str | None = None
-    """The policy to which the limits belong, by which a hash changes them while workers run: see `redis_throttle.Policies`."""
+    """The policy to which the limits belong, by which a hash changes them while workers run: see
+    `redis_throttle.Policies`."""
     throttle_policies: str | None = None
-    """The name of that hash, also in the app's settings: `throttle:policies`, if it is left out. A `throttle_limiter` reads its own."""
+    """The name of that hash, also in the app's settings: `throttle:policies`, if it is left out. A `throttle_limiter`
+    reads its own."""
     throttle_limiter: Decider | None = None
     throttle_url: str | None = None
     throttle_commands: Commands | None = None
     """What the server is sent: `"auto"`, which is the default, `"module"` or `"functions"`."""
     throttle_poll: Duration | None = None
-    """The longest pause between two questions of a task that waits in its worker where there is no module (`throttle_wait`)."""
+    """The longest pause between two questions of a task that waits in its worker where there is no module
+    (`throttle_wait`)."""
     throttle_wait: Duration | None = None
-    """How long a task waits in line in its worker before it is rescheduled: less than the visibility timeout of the broker."""
+    """How long a task waits in line in its worker before it is rescheduled: less than the visibility timeout of the
+    broker."""
     throttle_reserve: Duration | None = "30m"
     """How far ahead a task reserves units of rates. With None it asks again instead."""
     throttle_outage: Answer = "deny"
@@ -77,7 +83,8 @@ class LimitedTask(Task):
     throttle_pause: timedelta = timedelta(seconds=10)
     """After which time a task comes back that could not be decided."""
     throttle_jitter: timedelta = timedelta(seconds=1)
-    """A task that has to ask again comes back up to so much later than it could run, so that tasks do not come back together."""
+    """A task that has to ask again comes back up to so much later than it could run, so that tasks do not come back
+    together."""
 
     _throttle: Limiter | None = None
     _answers: tuple[tuple[Answer, Answer, Answer], Undecided] | None = None
@@ -217,9 +224,11 @@ class LimitedTask(Task):
         return float(mark[2]) if len(mark) > 2 else 0.0
 
     def _longest(self) -> float:
-        """Return how long a task is sent away at most, in seconds: half of the time after which the broker gives it to another worker, too.
+        """Return how long a task is sent away at most, in seconds: half of the time after which the broker gives it to
+        another worker, too.
 
-        A worker holds a task that is to run later without having confirmed it. RabbitMQ calls that time consumer_timeout.
+        A worker holds a task that is to run later without having confirmed it. RabbitMQ calls that time
+        consumer_timeout.
         """
         visible = (self.app.conf.broker_transport_options or {}).get("visibility_timeout")
         if not isinstance(visible, (int, float)) or visible <= 0:
@@ -227,7 +236,8 @@ class LimitedTask(Task):
         return visible / 2
 
     def _later(self, after: timedelta, why: str, args: tuple[Any, ...], kwargs: dict[str, Any], reserved: float | None = None) -> Retry:
-        """Send the task again, to run after a while. Its number of retries stays what it is. `reserved` is when it may run, as a Unix time."""
+        """Send the task again, to run after a while. Its number of retries stays what it is. `reserved` is when it may
+        run, as a Unix time."""
         request, countdown, longest = self.request, after.total_seconds(), self._longest()
         if countdown > longest:  # it asks again then; tasks with the same wait come apart
             countdown = longest * random.uniform(0.8, 1)

@@ -7,28 +7,32 @@
     }
     REDIS_THROTTLE = {"URL": "redis://127.0.0.1:6379"}
 
-A rate of the framework, such as `100/day`, is a window that is never exceeded. Any limits of CL.LIMIT go as well. A count of 0 lets
-nobody through.
+A rate of the framework, such as `100/day`, is a window that is never exceeded. Any limits of CL.LIMIT go as well. A
+count of 0 lets nobody through.
 
 `REDIS_THROTTLE` has these options:
 
-- `URL`, `TIMEOUT` and `OPTIONS`: the server, how long it may take to answer (`"200ms"`), and options for the library's client.
-- `COMMANDS` and `POLL`: what the server is sent, `"auto"`, `"module"` or `"functions"`, and for calls of `limiter()` that wait where there
-  is no module, the longest pause between two questions (`"200ms"`). See `redis_throttle.Remote`.
+- `URL`, `TIMEOUT` and `OPTIONS`: the server, how long it may take to answer (`"200ms"`), and options for the library's
+  client.
+- `COMMANDS` and `POLL`: what the server is sent, `"auto"`, `"module"` or `"functions"`, and for calls of `limiter()`
+  that wait where there is no module, the longest pause between two questions (`"200ms"`). See `redis_throttle.Remote`.
 - `LIMITER`, in place of these: a `Limiter` or another decider, or the path of one, such as `"shop.limits.limiter"`.
-- `POLICIES`: True, or the name of a hash, which changes the limits while the program runs: the policy of a throttle is its scope, or its
-  attribute `policy`. A `LIMITER` has a `redis_throttle.Policies` of its own.
-- `OUTAGE`, `OVERLOAD`, `MISTAKE`: what becomes of a request that could not be decided: `"allow"`, `"deny"` (status 503 with Retry-After) or
-  `"raise"`. By default it is allowed in an outage, denied in an overload, and the error of a mistake is raised.
-- `TRUSTED` and `IPV6`: your proxies, and the length of the prefix by which IPv6 addresses count. See `redis_throttle.client_address`.
-- `SKIP`: a list of addresses and networks whose clients are not limited, such as `["10.0.0.0/8", "127.0.0.1"]`. `TRUSTED` says who the client
-  is, and `NUM_PROXIES` does not. For other requests return None from `get_cache_key`.
+- `POLICIES`: True, or the name of a hash, which changes the limits while the program runs: the policy of a throttle is
+  its scope, or its attribute `policy`. A `LIMITER` has a `redis_throttle.Policies` of its own.
+- `OUTAGE`, `OVERLOAD`, `MISTAKE`: what becomes of a request that could not be decided: `"allow"`, `"deny"` (status 503
+  with Retry-After) or `"raise"`. By default it is allowed in an outage, denied in an overload, and the error of a
+  mistake is raised.
+- `TRUSTED` and `IPV6`: your proxies, and the length of the prefix by which IPv6 addresses count. See
+  `redis_throttle.client_address`.
+- `SKIP`: a list of addresses and networks whose clients are not limited, such as `["10.0.0.0/8", "127.0.0.1"]`.
+  `TRUSTED` says who the client is, and `NUM_PROXIES` does not. For other requests return None from `get_cache_key`.
 
-A response has `RateLimit` and `RateLimit-Policy`, one item for each limit of each throttle, called as its scope (`"user"`), or with several
-limits `"user-1"`, `"user-2"` and so on.
+A response has `RateLimit` and `RateLimit-Policy`, one item for each limit of each throttle, called as its scope
+(`"user"`), or with several limits `"user-1"`, `"user-2"` and so on.
 
-Requests without a user count by the address of the client. The framework's setting `NUM_PROXIES`, where it is set, says which entry
-of X-Forwarded-For that is; otherwise `TRUSTED` does. X-Forwarded-For is not read without either, as clients can write it.
+Requests without a user count by the address of the client. The framework's setting `NUM_PROXIES`, where it is set, says
+which entry of X-Forwarded-For that is; otherwise `TRUSTED` does. X-Forwarded-For is not read without either, as clients
+can write it.
 """
 
 from __future__ import annotations
@@ -78,7 +82,8 @@ def _skips() -> Callable[[Peer], bool]:
 
 
 def _checked() -> Undecided:
-    """Return what becomes of requests without a decision. A setting that is wrong is found when this module is imported, too."""
+    """Return what becomes of requests without a decision. A setting that is wrong is found when this module is
+    imported, too."""
     setting = _setting()
     for option in setting:
         if option not in _OPTIONS:
@@ -117,7 +122,8 @@ def limiter() -> Limiter:
 
 
 class SimpleRateThrottle(throttling.SimpleRateThrottle):
-    """The framework's class of this name, decided by the server. Subclasses say the key, by `get_cache_key`, and the `scope`."""
+    """The framework's class of this name, decided by the server. Subclasses say the key, by `get_cache_key`, and the
+    `scope`."""
 
     num_requests: int | None
     duration: int | None
@@ -148,7 +154,8 @@ class SimpleRateThrottle(throttling.SimpleRateThrottle):
         return policy(name, *self._said()) if name else self._said()
 
     def _said(self) -> tuple[Limit, ...]:
-        """Return the limits. A class may say them by `num_requests` and `duration`, or by a `parse_rate` of its own, as the framework's do."""
+        """Return the limits. A class may say them by `num_requests` and `duration`, or by a `parse_rate` of its own, as
+        the framework's do."""
         count, seconds = getattr(self, "num_requests", None), getattr(self, "duration", None)
         if self.limits is not None and (count, seconds) == self._parsed:
             return self.limits
@@ -167,7 +174,8 @@ class SimpleRateThrottle(throttling.SimpleRateThrottle):
         return client_address(super().get_ident(request) or "", ipv6=ipv6)
 
     def allow_request(self, request: Any, view: Any) -> bool:
-        """Return whether a request may go ahead. Without a decision it may, is answered with status 503, or the error is raised."""
+        """Return whether a request may go ahead. Without a decision it may, is answered with status 503, or the error
+        is raised."""
         if self.rate is None:
             return True
         undecided = _checked()
@@ -192,7 +200,8 @@ class SimpleRateThrottle(throttling.SimpleRateThrottle):
         return self.throttle_success() if result.allowed else self.throttle_failure()
 
     def _tell(self, request: Any, view: Any, limits: tuple[Limit, ...], result: Result) -> None:
-        """Add to the header fields of the response, which the framework takes from the view, also for one that is denied."""
+        """Add to the header fields of the response, which the framework takes from the view, also for one that is
+        denied."""
         headers = getattr(view, "headers", None)
         if not isinstance(headers, MutableMapping):  # of a view of one's own
             return

@@ -4,7 +4,8 @@
     def search(request): ...
 
 A view of a class has it by `@method_decorator(RateLimit(limiter, rate(10, "1m")), name="dispatch")`,
-also one whose handlers are an `async def`. For a whole application there is the middleware `redis_throttle.wsgi.RateLimit`, or that of `asgi`.
+also one whose handlers are an `async def`. For a whole application there is the middleware
+`redis_throttle.wsgi.RateLimit`, or that of `asgi`.
 """
 
 from __future__ import annotations
@@ -34,12 +35,14 @@ View = TypeVar("View", bound=Callable[..., Any])
 class RateLimit:
     """A decorator that lets requests to a view through as long as there are units. The others get status 429.
 
-    `limiter` is a `redis_throttle.Limiter` or another decider; one of `redis_throttle.asyncio` for a view that is an `async def`. `limits` are
-    limits, or a function of the request that returns them, such as those of a customer's plan.
+    `limiter` is a `redis_throttle.Limiter` or another decider; one of `redis_throttle.asyncio` for a view that is an
+    `async def`. `limits` are limits, or a function of the request that returns them, such as those of a customer's
+    plan.
 
-    `key` is a function of the request that returns whom it counts for: a request whose key is None is not limited. Without it the key has
-    the route, the limits and the client's address, `http:/items/<int:id>:RATE 100/1m:203.0.113.7`, so that each route has a state of its
-    own. `name` stands for the route and the limits: views with the same name share their state.
+    `key` is a function of the request that returns whom it counts for: a request whose key is None is not limited.
+    Without it the key has the route, the limits and the client's address,
+    `http:/items/<int:id>:RATE 100/1m:203.0.113.7`, so that each route has a state of its own. `name` stands for the
+    route and the limits: views with the same name share their state.
 
     The other options are those of `redis_throttle.asgi.RateLimit`; functions get the request.
     """
@@ -121,7 +124,8 @@ def _instance(view: Callable[..., Any]) -> Any:
 
 
 def _may_be_async(view: Callable[..., Any]) -> bool:
-    """Whether a plain function may return something to await: the method dispatch of a class, or what Django tries a decorator with."""
+    """Whether a plain function may return something to await: the method dispatch of a class, or what Django tries a
+    decorator with."""
     return isinstance(view, functools.partial) or getattr(view, "__module__", "") == "django.utils.decorators"
 
 

@@ -23,17 +23,20 @@ __all__ = ["RateLimit", "client_address"]
 
 
 class RateLimit:
-    """A dependency that lets requests of a route through as long as there are units. The others end with an HTTPException of status 429.
+    """A dependency that lets requests of a route through as long as there are units. The others end with an
+    HTTPException of status 429.
 
-    `limiter` is a `redis_throttle.asyncio.Limiter`, or another decider of asyncio. `limits` are limits, or a function of the request that
-    returns them, such as those of a customer's plan.
+    `limiter` is a `redis_throttle.asyncio.Limiter`, or another decider of asyncio. `limits` are limits, or a function
+    of the request that returns them, such as those of a customer's plan.
 
-    `key` is a function of the request that returns whom it counts for: a request whose key is None is not limited. Without it the key has
-    the path of the route, the limits and the client's address, `http:/items/{id}:RATE 100/1m:203.0.113.7`, so that each route has a state
-    of its own. `name` stands for the path and the limits: routes with the same name share their state.
+    `key` is a function of the request that returns whom it counts for: a request whose key is None is not limited.
+    Without it the key has the path of the route, the limits and the client's address,
+    `http:/items/{id}:RATE 100/1m:203.0.113.7`, so that each route has a state of its own. `name` stands for the path
+    and the limits: routes with the same name share their state.
 
-    The other options are those of `redis_throttle.asgi.RateLimit`; functions get the request. The header fields are in the response, unless
-    the route returns a `Response` of its own. The problem document is the `detail` of the exception.
+    The other options are those of `redis_throttle.asgi.RateLimit`; functions get the request. The header fields are in
+    the response, unless the route returns a `Response` of its own. The problem document is the `detail` of the
+    exception.
     """
 
     def __init__(self, limiter: Decider, limits: Limits | Callable[[Request], Now[Limits]] | None = None, *,

@@ -30,8 +30,9 @@ def _of_each_key(limits: Limits | Mapping[str, Limits]) -> list[tuple[Limit, ...
 def header_fields(limits: Limits | Mapping[str, Limits], result: Result, *, x_ratelimit: XRateLimit | None = None) -> list[Header]:
     """Return RateLimit-Policy, RateLimit and, for a denied call, Retry-After. No field tells of shadows.
 
-    `limits` are those of the call: of its key, or a mapping of the limits of each key. With several, ask with `each=True`, or only the
-    limit that decided is told of. `x_ratelimit` adds X-RateLimit fields, whose Reset is in `"seconds"` or since the epoch (`"unix"`).
+    `limits` are those of the call: of its key, or a mapping of the limits of each key. With several, ask with
+    `each=True`, or only the limit that decided is told of. `x_ratelimit` adds X-RateLimit fields, whose Reset is in
+    `"seconds"` or since the epoch (`"unix"`).
     """
     return _header_fields(named(None, _of_each_key(limits), result), result, x_ratelimit)
 

@@ -21,17 +21,19 @@ __all__ = ["AsyncLimitedTransport", "LimitedTransport"]
 
 
 class LimitedTransport(BaseTransport):
-    """A transport of `httpx.Client`. A request beyond the limits waits for its turn, or is not sent: it raises a `LimitedError`.
+    """A transport of `httpx.Client`. A request beyond the limits waits for its turn, or is not sent: it raises a
+    `LimitedError`.
 
-    `limiter` is a `redis_throttle.Limiter` or another decider. `key` says whose limits a request counts for, such as `"partner"` for all of
-    them, or is a function of the request. A request whose key is None is not limited. `cost` is how many units a request takes: 1, if it
-    is left out. `max_wait` is how long a request waits for its turn: not at all, if it is left out; `FOREVER` as long as it takes.
+    `limiter` is a `redis_throttle.Limiter` or another decider. `key` says whose limits a request counts for, such as
+    `"partner"` for all of them, or is a function of the request. A request whose key is None is not limited. `cost` is
+    how many units a request takes: 1, if it is left out. `max_wait` is how long a request waits for its turn: not at
+    all, if it is left out; `FOREVER` as long as it takes.
 
-    `outage`, `overload` and `mistake` say what becomes of a request that could not be decided. `"allow"` sends it; with `"deny"` and
-    `"raise"`, which is the default of all three, the error is raised and nothing is sent.
+    `outage`, `overload` and `mistake` say what becomes of a request that could not be decided. `"allow"` sends it; with
+    `"deny"` and `"raise"`, which is the default of all three, the error is raised and nothing is sent.
 
-    `transport` sends the requests: a `httpx.HTTPTransport`, if it is left out. It is closed with this one. A client that follows redirects
-    sends further requests, each of which counts.
+    `transport` sends the requests: a `httpx.HTTPTransport`, if it is left out. It is closed with this one. A client
+    that follows redirects sends further requests, each of which counts.
     """
 
     def __init__(self, limiter: Decider, limits: Limits, *, key: str | Callable[[Request], str | None], cost: Callable[[Request], int] | None = None,
@@ -51,7 +53,8 @@ class LimitedTransport(BaseTransport):
 
 
 class AsyncLimitedTransport(AsyncBaseTransport):
-    """As `LimitedTransport`, for `httpx.AsyncClient` and a `redis_throttle.asyncio.Limiter`. `key` and `cost` may be functions of asyncio."""
+    """As `LimitedTransport`, for `httpx.AsyncClient` and a `redis_throttle.asyncio.Limiter`. `key` and `cost` may be
+    functions of asyncio."""
 
     def __init__(self, limiter: AsyncDecider, limits: Limits, *, key: str | Callable[[Request], Now[str | None]],
                  cost: Callable[[Request], Now[int]] | None = None, max_wait: Duration | None = None, outage: Answer = "raise",

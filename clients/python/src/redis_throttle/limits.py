@@ -12,7 +12,8 @@ Import this module once, and prefix the storage's URI with `throttle+`:
 | `moving-window`, `sliding-window-counter` | `WINDOW count/period`, which is never exceeded, in any interval |
 | `gcra`, `token-bucket` | `RATE count/period`: a bucket that refills evenly. Both names are one algorithm |
 
-A limit of 0, such as `0/minute`, denies every hit. Every hit is one round trip. For asyncio the URI begins with `async+throttle+`.
+A limit of 0, such as `0/minute`, denies every hit. Every hit is one round trip. For asyncio the URI begins with
+`async+throttle+`.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ def _seconds(seconds: int) -> str:
 
 
 def _item(key: str) -> tuple[int, int]:
-    """Return the amount and the period, in seconds, of a key as `RateLimitItem.key_for` makes it: .../amount/multiples/name."""
+    """Return the amount and the period, in seconds, of a key as `RateLimitItem.key_for` makes it:
+    .../amount/multiples/name."""
     try:
         amount, multiples, name = key.rsplit("/", 3)[1:]
         return int(amount), GRANULARITIES[name].GRANULARITY.seconds * int(multiples)
@@ -90,7 +92,8 @@ class _Shared:
 
     @staticmethod
     def _used(result: Result, amount: int) -> int:
-        """Return how much is used of an amount, which a policy may have changed: so much that as much is left as there is."""
+        """Return how much is used of an amount, which a policy may have changed: so much that as much is left as there
+        is."""
         if not result.policies or amount == _MANY:
             return result.limit - result.remaining
         return 0 if result.by == "none" else amount - min(result.remaining, amount)
@@ -132,8 +135,8 @@ class _Shared:
         return (now + result.next_after.total_seconds() - expiry if used else now), used
 
     def _only_current(self, result: Result, key: str, expiry: int) -> tuple[int, float, int, float]:
-        # The window is exact: there is no previous one to be weighed, and the next unit comes back when the oldest leaves.
-        # `limits` takes it modulo the period, so that a whole period would mean now.
+        # The window is exact: there is no previous one to be weighed, and the next unit comes back when the oldest
+        # leaves. `limits` takes it modulo the period, so that a whole period would mean now.
         return 0, 0.0, self._used(result, _amount(key, expiry)), min(result.next_after.total_seconds(), expiry - 0.001)
 
 
@@ -163,13 +166,14 @@ def _client_on(pool: Any, uri: str, asynchronous: bool, options: dict[str, Any])
 class ThrottleStorage(_Shared, limits.storage.Storage, limits.storage.MovingWindowSupport, limits.storage.SlidingWindowCounterSupport):
     """A storage of `limits` that lets the module decide.
 
-    The URI is `throttle+` and one of `redis_throttle.connect`. `key_prefix`, `connection_pool` and `wrap_exceptions` are as for
-    `limits.storage.RedisStorage`, and `timeout` is how long the server may take to answer. `commands` is what it is sent (`"auto"`, `"module"` or
-    `"functions"`), and `poll` is for calls of `limiter` that wait where there is no module. The other options are the client library's.
-    `limiter` decides: another one may take its place.
+    The URI is `throttle+` and one of `redis_throttle.connect`. `key_prefix`, `connection_pool` and `wrap_exceptions`
+    are as for `limits.storage.RedisStorage`, and `timeout` is how long the server may take to answer. `commands` is
+    what it is sent (`"auto"`, `"module"` or `"functions"`), and `poll` is for calls of `limiter` that wait where there
+    is no module. The other options are the client library's. `limiter` decides: another one may take its place.
 
-    With `policy`, all limits of the storage belong to a policy of this name, and a hash changes them while the program runs, for everybody or
-    for some keys: see `redis_throttle.Policies`. What the library says of its limits, as in X-RateLimit-Limit, stays what the code says.
+    With `policy`, all limits of the storage belong to a policy of this name, and a hash changes them while the program
+    runs, for everybody or for some keys: see `redis_throttle.Policies`. What the library says of its limits, as in
+    X-RateLimit-Limit, stays what the code says.
     """
 
     STORAGE_SCHEME: list[str] | None = _schemes("")
@@ -337,7 +341,8 @@ def _stats(item: RateLimitItem, result: Result) -> WindowStats:
 
 
 class TokenBucketRateLimiter(limits.strategies.RateLimiter):
-    """Strategies `gcra` and `token-bucket`: a bucket of `amount` units that refills evenly. It needs a `ThrottleStorage`."""
+    """Strategies `gcra` and `token-bucket`: a bucket of `amount` units that refills evenly. It needs a
+    `ThrottleStorage`."""
 
     def __init__(self, storage: limits.storage.StorageTypes) -> None:
         if not isinstance(storage, ThrottleStorage):

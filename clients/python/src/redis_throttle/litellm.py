@@ -3,8 +3,9 @@
     # throttle_hook.py, beside the proxy's config.yaml with litellm_settings: {callbacks: throttle_hook.throttle}
     throttle = ThrottleHook("redis://127.0.0.1:6379", requests=rate(60, "1m"), tokens=rate(100_000, "1m"), slots=4)
 
-All three are decided in one call (CL.MLIMIT): a request, its tokens and a slot, or nothing. When the response is there, one more
-call (CL.SETTLE) frees the slot and charges or returns the difference. It does that once, however often it is sent.
+All three are decided in one call (CL.MLIMIT): a request, its tokens and a slot, or nothing. When the response is there,
+one more call (CL.SETTLE) frees the slot and charges or returns the difference. It does that once, however often it is
+sent.
 """
 
 from __future__ import annotations
@@ -69,17 +70,19 @@ def _one(name: str, limits: Limits | None) -> Limit | None:
 class ThrottleHook(CustomLogger):
     """The hook. Give it to the proxy as a callback.
 
-    `requests` and `tokens` are limits; `slots` is how many requests of a caller run at a time. `by` says whom a request counts for.
-    `ttl` is after which time the slot of a process that has died is free: longer than the longest response, since a stream does
-    not renew it. `default_max_tokens` is the estimate of a response whose request has no `max_tokens`. A limit of 0 lets nobody through.
+    `requests` and `tokens` are limits; `slots` is how many requests of a caller run at a time. `by` says whom a request
+    counts for. `ttl` is after which time the slot of a process that has died is free: longer than the longest response,
+    since a stream does not renew it. `default_max_tokens` is the estimate of a response whose request has no
+    `max_tokens`. A limit of 0 lets nobody through.
 
-    Limits with a policy, `requests=policy("llm-requests", rate(60, "1m"))`, are changed by the hash of `redis_throttle.asyncio.Policies` while
-    the proxy runs. A request is settled by the limits by which it was admitted.
+    Limits with a policy, `requests=policy("llm-requests", rate(60, "1m"))`, are changed by the hash of
+    `redis_throttle.asyncio.Policies` while the proxy runs. A request is settled by the limits by which it was admitted.
 
     `limiter` is a `redis_throttle.asyncio.Limiter` or another decider of asyncio, in place of the url.
 
-    `outage`, `overload` and `mistake` say what becomes of a request that could not be decided: `"allow"`, `"deny"` (status 503) or
-    `"raise"`. By default it is allowed in an outage, denied in an overload, and the error of a mistake is raised.
+    `outage`, `overload` and `mistake` say what becomes of a request that could not be decided: `"allow"`, `"deny"`
+    (status 503) or `"raise"`. By default it is allowed in an outage, denied in an overload, and the error of a mistake
+    is raised.
     """
 
     def __init__(self, url: str = "redis://127.0.0.1:6379", *, requests: Limits | None = None, tokens: Limits | None = None,
@@ -167,7 +170,8 @@ class ThrottleHook(CustomLogger):
         return data
 
     def _note(self, admission: dict[str, Any], keys: dict[str, Any], result: Result) -> None:
-        """Note the limits of tokens that were charged, as text: a policy may say others by the end. A shadow that was exceeded was not."""
+        """Note the limits of tokens that were charged, as text: a policy may say others by the end. A shadow that was
+        exceeded was not."""
         at = list(keys).index(f"{admission['tag']}:tokens")
         limits = in_force([(limit,) if isinstance(limit, Limit) else () for limit in keys.values()], result)[at]
         exceeded = {one.rule for one in result.each if one.limited and one.key_index == at}

@@ -10,11 +10,12 @@ They are called as those of the Go client:
 | `ratelimit.shadowed` | `ratelimit.policy` |
 | `ratelimit.decision.duration`, in seconds | `ratelimit.verb`, `ratelimit.by` |
 
-The outcome is `Decision.outcome`, the policy is the name of the limit that decided (`""` where none did), and by is where it was decided.
-Of shadowed it is the name of the limit that would have denied the call if it were enforced.
+The outcome is `Decision.outcome`, the policy is the name of the limit that decided (`""` where none did), and by is
+where it was decided. Of shadowed it is the name of the limit that would have denied the call if it were enforced.
 
-There is no attribute for keys: each value would be a time series, callers could make as many as they like, and keys may hold addresses or
-secrets. CL.TOP shows which keys are limited most. For the same reason names of limits must come from the program, never from a request.
+There is no attribute for keys: each value would be a time series, callers could make as many as they like, and keys may
+hold addresses or secrets. CL.TOP shows which keys are limited most. For the same reason names of limits must come from
+the program, never from a request.
 """
 
 from __future__ import annotations
@@ -36,9 +37,10 @@ _MS = timedelta(milliseconds=1)
 class Metrics:
     """An observer for `Observed`, of threads and of asyncio.
 
-    `meter_provider` is the global one without another one. `attributes` are added to all measurements, such as which limiter of several
-    this is. With `events`, the current span gets an event `ratelimit` when a call is denied or fails: the attributes above, and of a denied
-    one `ratelimit.remaining` and `ratelimit.retry_after_ms`, which is -1 for never.
+    `meter_provider` is the global one without another one. `attributes` are added to all measurements, such as which
+    limiter of several this is. With `events`, the current span gets an event `ratelimit` when a call is denied or
+    fails: the attributes above, and of a denied one `ratelimit.remaining` and `ratelimit.retry_after_ms`, which is -1
+    for never.
     """
 
     def __init__(self, meter_provider: MeterProvider | None = None, *, attributes: Mapping[str, AttributeValue] | None = None, events: bool = True) -> None:

@@ -10,11 +10,12 @@ They are called as those of the Go client:
 | `ratelimit_shadowed_total` | `policy` |
 | `ratelimit_decision_duration_seconds` | `verb`, `by` |
 
-The outcome is `Decision.outcome`, the policy is the name of the limit that decided (`""` where none did), and by is where it was decided.
-Of shadowed it is the name of the limit that would have denied the call if it were enforced.
+The outcome is `Decision.outcome`, the policy is the name of the limit that decided (`""` where none did), and by is
+where it was decided. Of shadowed it is the name of the limit that would have denied the call if it were enforced.
 
-There is no label for keys: each value would be a time series, callers could make as many as they like, and keys may hold addresses or
-secrets. CL.TOP shows which keys are limited most. For the same reason names of limits must come from the program, never from a request.
+There is no label for keys: each value would be a time series, callers could make as many as they like, and keys may
+hold addresses or secrets. CL.TOP shows which keys are limited most. For the same reason names of limits must come from
+the program, never from a request.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ __all__ = ["Metrics"]
 class Metrics:
     """An observer for `Observed`, of threads and of asyncio.
 
-    `registry` is prometheus_client's own without another one, `namespace` what the names begin with, and `buckets` are the upper bounds of
-    durations in seconds: from 50 us (a local decision, a cache) to 1 s. A second one in the same registry needs a namespace of its own.
+    `registry` is prometheus_client's own without another one, `namespace` what the names begin with, and `buckets` are
+    the upper bounds of durations in seconds: from 50 us (a local decision, a cache) to 1 s. A second one in the same
+    registry needs a namespace of its own.
     """
 
     def __init__(self, registry: CollectorRegistry = REGISTRY, *, namespace: str = "ratelimit", buckets: Sequence[float] = BUCKETS) -> None:

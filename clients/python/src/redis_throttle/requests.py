@@ -1,4 +1,5 @@
-"""Outgoing requests of the library requests that keep to the limits of somebody else's service, in all processes together.
+"""Outgoing requests of the library requests that keep to the limits of somebody else's service, in all processes
+together.
 
     session.mount("https://partner.example", LimitedAdapter(limiter, window(10, "1s"), key="partner", max_wait="30s"))
 """
@@ -21,11 +22,13 @@ __all__ = ["LimitedAdapter"]
 
 
 class LimitedAdapter(BaseAdapter):
-    """An adapter of `requests.Session`. A request beyond the limits waits for its turn, or is not sent: it raises a `LimitedError`.
+    """An adapter of `requests.Session`. A request beyond the limits waits for its turn, or is not sent: it raises a
+    `LimitedError`.
 
-    The options are those of `redis_throttle.httpx.LimitedTransport`. `adapter` sends the requests: a `requests.adapters.HTTPAdapter`, if it
-    is left out. It is closed with this one. A redirect that the session follows is a further request, which counts where it is mounted; what
-    an adapter with `max_retries` repeats by itself does not count.
+    The options are those of `redis_throttle.httpx.LimitedTransport`. `adapter` sends the requests: a
+    `requests.adapters.HTTPAdapter`, if it is left out. It is closed with this one. A redirect that the session follows
+    is a further request, which counts where it is mounted; what an adapter with `max_retries` repeats by itself does
+    not count.
     """
 
     def __init__(self, limiter: Decider, limits: Limits, *, key: str | Callable[[PreparedRequest], str | None],

@@ -1,5 +1,5 @@
-"""Help for tests: a limiter that decides in the test's process by a clock that the test moves, with faults; and throttle-dev for tests
-over a socket. pytest has them as the fixtures `throttle`, `async_throttle` and `throttle_dev`.
+"""Help for tests: a limiter that decides in the test's process by a clock that the test moves, with faults; and
+throttle-dev for tests over a socket. pytest has them as the fixtures `throttle`, `async_throttle` and `throttle_dev`.
 
     def test_the_third_call_of_an_hour_is_denied(throttle):
         app = create_app(limiter=throttle)
@@ -51,7 +51,8 @@ class _Faking:
 
     @property
     def time(self) -> datetime:
-        """What the clock says: midnight UTC of January 1, 2000 at first. Nothing but the test moves it, and a call that waits."""
+        """What the clock says: midnight UTC of January 1, 2000 at first. Nothing but the test moves it, and a call that
+        waits."""
         return _EPOCH + timedelta(microseconds=self._now // 1000)
 
     def advance(self, duration: Duration) -> None:
@@ -65,7 +66,8 @@ class _Faking:
         self._now = _ns(time)
 
     def fail(self, error: ThrottleError | None = None, *, times: int | None = None) -> None:
-        """Have calls end with an error, an `OutageError` unless another one is given: the next `times`, or all until `heal`."""
+        """Have calls end with an error, an `OutageError` unless another one is given: the next `times`, or all until
+        `heal`."""
         self._fault = (error or OutageError("a fault of the test"), times, False)
 
     def lose_replies(self, *, times: int | None = None) -> None:
@@ -153,8 +155,9 @@ class FakeLimiter(_Faking, Limiter):
         limiter.advance("1h")
         limiter.fail(times=2)    # an outage of two calls
 
-    A call that waits moves the clock to when its turn has come, so that a test never sleeps. Leases renew themselves by the clock of the
-    machine. `asked` has the calls that it was asked, and `policies` changes limits that `policy` has named.
+    A call that waits moves the clock to when its turn has come, so that a test never sleeps. Leases renew themselves by
+    the clock of the machine. `asked` has the calls that it was asked, and `policies` changes limits that `policy` has
+    named.
     """
 
     def __init__(self) -> None:
@@ -171,14 +174,15 @@ class AsyncFakeLimiter(_Faking, AsyncLimiter):
 
 
 class ThrottleDev:
-    """throttle-dev, started for tests on a free port. Its clock stands still until it is moved, unless `stopped` is False.
+    """throttle-dev, started for tests on a free port. Its clock stands still until it is moved, unless `stopped` is
+    False.
 
         with ThrottleDev() as server:
             limiter = Limiter.from_url(server.url)
             server.advance("1mo")
 
-    `program` is its path. Without it that is the variable THROTTLE_DEV, or what the package redis-throttle-dev has installed, or
-    throttle-dev on the PATH.
+    `program` is its path. Without it that is the variable THROTTLE_DEV, or what the package redis-throttle-dev has
+    installed, or throttle-dev on the PATH.
     """
 
     def __init__(self, program: str | os.PathLike[str] | None = None, *, stopped: bool = True) -> None:

@@ -31,7 +31,8 @@ _STATUS = {429: "429 Too Many Requests", 503: "503 Service Unavailable"}
 
 
 class RateLimit:
-    """As `redis_throttle.asgi.RateLimit`, for WSGI: functions get the environ, and `limiter` is a `redis_throttle.Limiter` or another decider."""
+    """As `redis_throttle.asgi.RateLimit`, for WSGI: functions get the environ, and `limiter` is a
+    `redis_throttle.Limiter` or another decider."""
 
     def __init__(self, app: App, limiter: Decider, limits: Limits | Callable[[Environ], Limits] | None = None, *,
                  key: Callable[[Environ], str | None] | None = None, name: str = "", ipv6: int = 64, trusted: Iterable[str | Network] = (),
@@ -64,8 +65,8 @@ class RateLimit:
 class Concurrency:
     """As `redis_throttle.asgi.Concurrency`, for WSGI: a request holds its slot until its response was sent.
 
-    The lease is in the environ, as `redis_throttle.lease`. A thread cannot be cancelled: long work asks its `check()`, which raises a
-    `LeaseLostError` when the lease was lost.
+    The lease is in the environ, as `redis_throttle.lease`. A thread cannot be cancelled: long work asks its `check()`,
+    which raises a `LeaseLostError` when the lease was lost.
     """
 
     def __init__(self, app: App, limiter: Decider, slots: int | Callable[[Environ], int], *, key: Callable[[Environ], str | None] | None = None,

@@ -1,5 +1,6 @@
-// Package cli stands in for github.com/urfave/cli, a parser of command lines that go-rm imports for a function which this project never
-// calls. The original and its 21 dependencies would be a fifth of throttle.so. It has the names that go-rm mentions, so that go-rm compiles.
+// Package cli stands in for github.com/urfave/cli, a parser of command lines that go-rm imports for a function which
+// this project never calls. The original and its 21 dependencies would be a fifth of throttle.so. It has the names that
+// go-rm mentions, so that go-rm compiles.
 package cli
 
 // App has the fields that go-rm sets.

@@ -15,13 +15,15 @@ from .limit import Limit, Limits, Rule, Slots, as_limits, denials
 from .result import ZERO, Result
 
 Keys = Mapping[str, Limit | Sequence[Limit]] | Iterable[tuple[str, Limit | Sequence[Limit]]]
-"""The keys of a call with their limits, in order: a mapping or pairs. In a cluster they need a common hash tag, such as `{acme}`."""
+"""The keys of a call with their limits, in order: a mapping or pairs. In a cluster they need a common hash tag, such as
+`{acme}`."""
 Holdings = Mapping[str, Rule | Sequence[Limit]] | Iterable[tuple[str, Rule | Sequence[Limit]]]
 """As `Keys`, and a key may have `Slots` in place of limits."""
 
 Charge = Literal["up_to", "strict", "force"]
-"""How a call charges where there is less than its cost: `"up_to"` takes what there is, at least one unit. `"strict"` charges a denied
-call as well, up to an empty bucket, so that a caller that keeps retrying stays blocked. `"force"` charges the cost into debt."""
+"""How a call charges where there is less than its cost: `"up_to"` takes what there is, at least one unit. `"strict"`
+charges a denied call as well, up to an empty bucket, so that a caller that keeps retrying stays blocked. `"force"`
+charges the cost into debt."""
 
 COMMANDS = {
     "limit": "CL.LIMIT", "peek": "CL.PEEK", "refund": "CL.REFUND", "wait": "CL.WAIT", "ban": "CL.BAN",

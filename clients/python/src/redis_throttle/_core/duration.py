@@ -7,7 +7,8 @@ from datetime import timedelta
 from fractions import Fraction
 
 Duration = str | timedelta
-"""A length of time: a `timedelta`, or text with a unit: `"500ms"`, `"1.5s"`, `"30m"`, `"1h"`, `"1d"`; a unit alone is one of it."""
+"""A length of time: a `timedelta`, or text with a unit: `"500ms"`, `"1.5s"`, `"30m"`, `"1h"`, `"1d"`; a unit alone is
+one of it."""
 
 FOREVER = timedelta.max
 """A timeout that is never over."""
@@ -68,8 +69,8 @@ def word(ns: int) -> str:
 
 
 def whole_milliseconds(value: object, what: str) -> int:
-    """Return a length of time in whole milliseconds, as servers are told of waits, bans and leases, in nanoseconds. It never turns into 0, which
-    means something else."""
+    """Return a length of time in whole milliseconds, as servers are told of waits, bans and leases, in nanoseconds. It
+    never turns into 0, which means something else."""
     ns = nanoseconds(value, what)
     size = max(abs(ns) // 1_000_000, 1) * 1_000_000 if ns else 0
     return size if ns > 0 else -size

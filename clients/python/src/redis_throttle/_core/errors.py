@@ -16,15 +16,16 @@ Code = Literal["OUTAGE", "OVERLOAD", "MISTAKE", "LIMITED", "LEASE_LOST"]
 class ThrottleError(Exception):
     """Any error of this package. Its text never holds a key or an argument that the server did not complain about.
 
-    `code` says which one it is, and stays the same in later versions: `"OUTAGE"`, `"OVERLOAD"`, `"MISTAKE"`, `"LIMITED"` or
-    `"LEASE_LOST"`.
+    `code` says which one it is, and stays the same in later versions: `"OUTAGE"`, `"OVERLOAD"`, `"MISTAKE"`,
+    `"LIMITED"` or `"LEASE_LOST"`.
     """
 
     code: ClassVar[Code]
 
 
 class OutageError(ThrottleError):
-    """The server is out of reach, or in a state in which it does not decide (LOADING, READONLY, CLUSTERDOWN and the like).
+    """The server is out of reach, or in a state in which it does not decide (LOADING, READONLY, CLUSTERDOWN and the
+    like).
 
     It goes away by itself. Decide whether your service lets requests through meanwhile.
     """
@@ -112,8 +113,8 @@ def _before(error: BaseException) -> Iterator[BaseException]:
 def _closed_meanwhile(error: BaseException) -> bool:
     """Whether a connection was closed while a task used it.
 
-    When a master is gone, a client for asyncio closes connections that other tasks write to or read from. These tasks then call
-    methods of None, or find a buffer closed.
+    When a master is gone, a client for asyncio closes connections that other tasks write to or read from. These tasks
+    then call methods of None, or find a buffer closed.
     """
     if library_error(error, "RedisError") or library_error(error, "ValkeyError"):
         return str(error) == "Buffer is closed."
@@ -129,7 +130,8 @@ def _is_untrusted(error: BaseException) -> bool:
 
 
 def _is_refused(error: BaseException) -> bool:
-    """Whether nodes of a cluster, or all Sentinels, refuse the login. The libraries say then that no node can be reached, or that there is no master."""
+    """Whether nodes of a cluster, or all Sentinels, refuse the login. The libraries say then that no node can be
+    reached, or that there is no master."""
     if any(_names(cause) & _MISTAKEN_CLASSES for cause in _before(error)):
         return True
     text = str(error)
@@ -144,7 +146,8 @@ def is_overload(error: BaseException) -> bool:
 
 
 def is_outage(error: BaseException) -> bool:
-    """Whether error, of a client library or of this package, says that the server is out of reach or does not decide now."""
+    """Whether error, of a client library or of this package, says that the server is out of reach or does not decide
+    now."""
     if isinstance(error, OutageError):
         return True
     names = _names(error)
@@ -162,13 +165,15 @@ def is_outage(error: BaseException) -> bool:
     if library_error(error, "ClusterError") or library_error(error, "RedisClusterException") or library_error(error, "ValkeyClusterException"):
         if _is_refused(error):
             return False
-        # When a node is out of reach, the library looks for the node that has its slots now, and raises what goes wrong with that.
+        # When a node is out of reach, the library looks for the node that has its slots now, and raises what goes wrong
+        # with that.
         return bool(_NO_CLUSTER.search(str(error))) or any(is_outage(e) for e in _before(error) if e is not error)
     return isinstance(error, (ConnectionError, TimeoutError, asyncio.TimeoutError, EOFError))
 
 
 def is_demoted(error: object) -> bool:
-    """Whether a server says that it is not the master, or not yet: the address of the client may lead to another one now."""
+    """Whether a server says that it is not the master, or not yet: the address of the client may lead to another one
+    now."""
     if not isinstance(error, Exception):
         return False
     if _names(error) & {"ReadOnlyError", "MasterDownError", "BusyLoadingError"}:
@@ -177,7 +182,8 @@ def is_demoted(error: object) -> bool:
 
 
 def may_have_run(error: BaseException) -> bool:
-    """Whether the server may have run the call that ended with this error, or may run it yet: it has not said itself what is wrong."""
+    """Whether the server may have run the call that ended with this error, or may run it yet: it has not said itself
+    what is wrong."""
     if isinstance(error, OutageError):
         return not isinstance(error, LeftAloneError)
     return not isinstance(error, (ThrottleError, ValueError, TypeError))

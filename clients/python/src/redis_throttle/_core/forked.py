@@ -1,6 +1,7 @@
 """What a child process begins anew after a fork.
 
-A lock that another thread of the parent held stays locked for ever: that thread is not there. So do places that its calls had.
+A lock that another thread of the parent held stays locked for ever: that thread is not there. So do places that its
+calls had.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ def unlocked_in_children(owner: object, *names: str, beside: Beside | None = Non
 
 
 def begun_in_children(owner: object, begin: Callable[[Any], None]) -> None:
-    """Have a child process call `begin(owner)`. Begin must hold no reference to owner, which lives no longer for this."""
+    """Have a child process call `begin(owner)`. Begin must hold no reference to owner, which lives no longer for
+    this."""
     _begun[owner] = begin
 
 

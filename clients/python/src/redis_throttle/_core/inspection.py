@@ -25,7 +25,8 @@ class HeldLimit:
     entries: int
     """Of a `WINDOW`: how many entries of its state count."""
     next_at: datetime | None
-    """When the first used units come back. None if none is used, or the key does not tell: of a `RATE`, and of a `FIXED` by the calendar."""
+    """When the first used units come back. None if none is used, or the key does not tell: of a `RATE`, and of a
+    `FIXED` by the calendar."""
     reset_at: datetime | None
     """When all units are back. None if none is used, or the key does not tell: of a `FIXED` by the calendar."""
     queue: timedelta

@@ -127,11 +127,11 @@ def rate(count: int, period: Duration, *, burst: int | None = None, take: int | 
          spare: int = 0, shadow: bool = False, name: str = "", unit: str = "") -> Limit:
     """Let `count` units through per period at a steady rate, in bursts of up to `burst` (default: `count`).
 
-    The algorithm is the generic cell rate algorithm: a bucket that refills evenly. A count of 0 lets nobody through, in a limit
-    of any kind.
+    The algorithm is the generic cell rate algorithm: a bucket that refills evenly. A count of 0 lets nobody through, in
+    a limit of any kind.
 
-    `take` replaces the cost of the call for this limit, and `used` is what was used in the end (for `settle`). The call is
-    limited unless `spare` units stay behind. A `shadow` is charged and counted, but never decides. `name` and `unit`
+    `take` replaces the cost of the call for this limit, and `used` is what was used in the end (for `settle`). The call
+    is limited unless `spare` units stay behind. A `shadow` is charged and counted, but never decides. `name` and `unit`
     are for the RateLimit header fields.
     """
     return Limit("RATE", count, period, burst=burst, take=take, used=used, spare=spare, shadow=shadow, name=name, unit=unit)
@@ -139,7 +139,8 @@ def rate(count: int, period: Duration, *, burst: int | None = None, take: int | 
 
 def window(count: int, period: Duration, *, take: int | None = None, used: int | None = None, spare: int = 0,
            shadow: bool = False, name: str = "", unit: str = "") -> Limit:
-    """Never let more than `count` units through in any interval of length `period`. See `rate` for the other arguments."""
+    """Never let more than `count` units through in any interval of length `period`. See `rate` for the other
+    arguments."""
     return Limit("WINDOW", count, period, take=take, used=used, spare=spare, shadow=shadow, name=name, unit=unit)
 
 
@@ -147,8 +148,8 @@ def fixed(count: int, period: Duration, *, first: bool = False, offset: Duration
           used: int | None = None, spare: int = 0, shadow: bool = False, name: str = "", unit: str = "") -> Limit:
     """Let `count` units through in each calendar window: `"1d"` is midnight to midnight UTC; also in `w`, `mo` and `y`.
 
-    `zone` is the name of a time zone whose clocks count instead of UTC, `offset` makes each window begin later, and with
-    `first` a window begins with the first unit taken. See `rate` for the other arguments.
+    `zone` is the name of a time zone whose clocks count instead of UTC, `offset` makes each window begin later, and
+    with `first` a window begins with the first unit taken. See `rate` for the other arguments.
     """
     return Limit("FIXED", count, period, first=first, offset=offset, zone=zone, take=take, used=used, spare=spare,
                  shadow=shadow, name=name, unit=unit)
@@ -185,9 +186,10 @@ def policy(name: str, *limits: Limits) -> tuple[Limit, ...]:
 
         limiter.limit("user:42", policy("api", rate(100, "1m")))
 
-    They go wherever limits go. Without a `Policies` before the decider they are limits as any others. All limits of a key have one policy,
-    or none. `name` is 1 to 64 of `A-Z a-z 0-9 . _ -`; it is also what limits without a name of their own are called in header fields and
-    in metrics, `api`, or of several `api-1`, `api-2`. A ValueError says that the name or the limits are missing, or are wrong.
+    They go wherever limits go. Without a `Policies` before the decider they are limits as any others. All limits of a
+    key have one policy, or none. `name` is 1 to 64 of `A-Z a-z 0-9 . _ -`; it is also what limits without a name of
+    their own are called in header fields and in metrics, `api`, or of several `api-1`, `api-2`. A ValueError says that
+    the name or the limits are missing, or are wrong.
     """
     check_name(name)
     made = as_limits(limits, "policy")
@@ -213,7 +215,8 @@ def check_name(name: object) -> None:
 
 
 def policy_of(limits: Sequence[Limit]) -> str:
-    """Return the name of the policy of a key's limits; nothing if they have none. A ValueError says that they have several."""
+    """Return the name of the policy of a key's limits; nothing if they have none. A ValueError says that they have
+    several."""
     name = limits[0].policy_name if limits else ""
     if len(limits) > 1 and any(limit.policy_name != name for limit in limits):
         names = " and ".join(dict.fromkeys(limit.policy_name or "none" for limit in limits))
@@ -224,7 +227,8 @@ def policy_of(limits: Sequence[Limit]) -> str:
 def label(limits: Sequence[Limit], rule: int) -> str:
     """Return what a limit of a key is called in header fields and metrics.
 
-    That is its name; else that of its policy, with its place if there are several; else default, or limit-1, limit-2 and so on.
+    That is its name; else that of its policy, with its place if there are several; else default, or limit-1, limit-2
+    and so on.
     """
     limit, alone = limits[rule], len(limits) == 1
     if limit.name:
@@ -248,7 +252,8 @@ _OPTIONS = {"FIRST": "first", "SHADOW": "shadow", "BURST": "burst", "TAKE": "tak
 
 
 def read_limits(words: Sequence[str], more: Sequence[str]) -> tuple[tuple[Limit, ...], list[str]]:
-    """Read limits up to a word that none of them has. Return them and what is left. `more` are words beside those that every limit may have."""
+    """Read limits up to a word that none of them has. Return them and what is left. `more` are words beside those that
+    every limit may have."""
     known = ("FIRST", "SHADOW", "BURST", "OFFSET", "TZ", *more)
     left = collections.deque(words)
     limits: list[Limit] = []

@@ -67,13 +67,16 @@ class Result:
     shadow_key: str = field(default="", repr=False)
     shadow_key_index: int = 0
     each: tuple[Result, ...] = ()
-    """With `each=True`, every limit by itself: `limited`, `limit`, `remaining`, `retry_after`, `reset_after`, `key`, `rule`."""
+    """With `each=True`, every limit by itself: `limited`, `limit`, `remaining`, `retry_after`, `reset_after`, `key`,
+    `rule`."""
     by: By = "server"
-    """Where it was decided: by the server, or in its place by a `Cached`, a `Batched`, the policy of a `Guard` or its local limits.
+    """Where it was decided: by the server, or in its place by a `Cached`, a `Batched`, the policy of a `Guard` or its
+    local limits.
 
     `"none"` is a call that a policy lets through without a limit."""
     policies: tuple[Applied | None, ...] = ()
-    """For each key of the call what a policy has put in place of its limits, or None. It is empty where all limits are those of the call."""
+    """For each key of the call what a policy has put in place of its limits, or None. It is empty where all limits are
+    those of the call."""
 
     @property
     def allowed(self) -> bool:

@@ -1,5 +1,5 @@
-"""What stands before a decider, told once for threads and for asyncio: a generator yields each call that is to be sent, and gets its
-result or its error."""
+"""What stands before a decider, told once for threads and for asyncio: a generator yields each call that is to be sent,
+and gets its result or its error."""
 
 from __future__ import annotations
 

@@ -19,7 +19,8 @@ class _Prefixed(logging.LoggerAdapter[logging.Logger]):
 log = _Prefixed(logging.getLogger("redis_throttle"), {})
 
 Answer = Literal["allow", "deny", "raise"]
-"""A request that could not be decided goes ahead without a limit, is turned away (status 503 in HTTP), or raises the error."""
+"""A request that could not be decided goes ahead without a limit, is turned away (status 503 in HTTP), or raises the
+error."""
 
 Kind = Literal["outage", "overload", "mistake"]
 DEFAULTS: dict[Kind, Answer] = {"outage": "allow", "overload": "deny", "mistake": "raise"}

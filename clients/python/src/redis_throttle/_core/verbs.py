@@ -17,8 +17,8 @@ from .result import Result
 class Decider(Protocol):
     """What decides calls: a `Limiter`, a `Guard`, a `Cached`, a fake of `redis_throttle.testing`, or a class of yours.
 
-    A denied call is no error: `Result.limited` says so. Without a decision it raises an `OutageError`, an `OverloadError` or a
-    `MistakeError`. It is safe for use by several threads.
+    A denied call is no error: `Result.limited` says so. Without a decision it raises an `OutageError`, an
+    `OverloadError` or a `MistakeError`. It is safe for use by several threads.
     """
 
     def decide(self, call: Call, /) -> Result:
@@ -56,10 +56,10 @@ class Verbs(ABC, Generic[Decided, Units, Found, Lasts]):
             if result.limited:
                 print("try again in", result.retry_after)
 
-        A cost of 0 only looks, and is denied by a ban alone. `charge` says what is charged where there is less than the cost: see
-        `Charge`; without it nothing is. `ban` bans the key of a denied call for this long; with `ban_after`, such as `"10/1h"`, only with the tenth call
-        that is denied within an hour of the first one. `max_wait` reserves units of rates
-        that come within it; the caller holds its request for `Result.wait`. `each` fills `Result.each`.
+        A cost of 0 only looks, and is denied by a ban alone. `charge` says what is charged where there is less than the
+        cost: see `Charge`; without it nothing is. `ban` bans the key of a denied call for this long; with `ban_after`,
+        such as `"10/1h"`, only with the tenth call that is denied within an hour of the first one. `max_wait` reserves
+        units of rates that come within it; the caller holds its request for `Result.wait`. `each` fills `Result.each`.
         """
         return self._act(one("limit", key, limits, cost=cost, charge=charge, ban=ban, ban_after=ban_after, max_wait=max_wait, each=each))  # type: ignore[no-any-return]
 
@@ -69,7 +69,8 @@ class Verbs(ABC, Generic[Decided, Units, Found, Lasts]):
 
             limiter.limit_all({"{acme}:ann": rate(5, "1s"), "{acme}": rate(100, "1s")})
 
-        In a cluster the keys need a common hash tag, such as `{acme}`. `Result.key` is the one that decided. See `limit` for the options.
+        In a cluster the keys need a common hash tag, such as `{acme}`. `Result.key` is the one that decided. See
+        `limit` for the options.
         """
         return self._act(many("limit", keys, cost=cost, charge=charge, ban=ban, ban_after=ban_after, max_wait=max_wait, each=each))  # type: ignore[no-any-return]
 
@@ -92,8 +93,8 @@ class Verbs(ABC, Generic[Decided, Units, Found, Lasts]):
              priority: int = 0, each: bool = False) -> Decided:
         """Block until the units are there, and take them, in order of arrival (CL.WAIT).
 
-        It raises a `LimitedError` if that would take longer than `timeout`. `group` with its `weight`, and `priority`, order callers
-        that wait for windows. The call has a connection of its own.
+        It raises a `LimitedError` if that would take longer than `timeout`. `group` with its `weight`, and `priority`,
+        order callers that wait for windows. The call has a connection of its own.
         """
         call = one("wait", key, limits, cost=cost, max_wait=timeout, group=group, weight=weight, priority=priority, each=each)
         return self._act(call, Result.raise_if_limited)  # type: ignore[no-any-return]
@@ -103,18 +104,21 @@ class Verbs(ABC, Generic[Decided, Units, Found, Lasts]):
         return self._act(one("refund", key, limits, cost=cost), lambda result: -result.granted)  # type: ignore[no-any-return]
 
     def ban(self, key: str, duration: Duration) -> Lasts:
-        """Ban a key: every call on it is limited for so long; `"0"` lifts the ban (CL.BAN). Return how long it is banned now.
+        """Ban a key: every call on it is limited for so long; `"0"` lifts the ban (CL.BAN). Return how long it is
+        banned now.
 
         A ban is never shortened.
         """
         return self._act(Call("ban", (Key(key),), ban=duration), lambda result: result.lasts)  # type: ignore[no-any-return]
 
     def reset(self, key: str) -> Found:
-        """Forget a key: all of its limits are full, no ban is in force, and no lease is held (DEL). Return whether there was anything."""
+        """Forget a key: all of its limits are full, no ban is in force, and no lease is held (DEL). Return whether
+        there was anything."""
         return self._act(Call("reset", (Key(key),)), lambda result: result.granted != 0)  # type: ignore[no-any-return]
 
     def renew(self, key: str, *, id: str, ttl: Duration) -> Found:
-        """Make a lease last for `ttl` from now on (CL.RENEW). Return whether it was found: a lease that has lapsed is lost."""
+        """Make a lease last for `ttl` from now on (CL.RENEW). Return whether it was found: a lease that has lapsed is
+        lost."""
         return self._act(Call("renew", (Key(key, ttl=ttl),), id=id), lambda result: result.allowed)  # type: ignore[no-any-return]
 
     def release(self, key: str, *, id: str) -> Found:

@@ -78,7 +78,8 @@ class _Pot:
 
 
 class _Batching:
-    """What both kinds share: the pots, and what becomes of each reply. `_lock` guards all of it, but no call to the server."""
+    """What both kinds share: the pots, and what becomes of each reply. `_lock` guards all of it, but no call to the
+    server."""
 
     _reporting: type[Reports] = Reports
 
@@ -104,7 +105,8 @@ class _Batching:
         self._closed = False
 
     def forget(self, key: str) -> None:
-        """Forget the denials of all calls on a key, such as after a refund in another process. Units of the key stay."""
+        """Forget the denials of all calls on a key, such as after a refund in another process. Units of the key
+        stay."""
         self._denials.forget(key)
 
     def _batches(self, call: Call) -> bool:
@@ -145,7 +147,8 @@ class _Batching:
         return result
 
     def _enter(self, call: Call, done: Callable[[], None]) -> Result | _Waiter | None:
-        """Answer a call at once, or return what waits for a batch, or None to ask the decider behind. The lock is held."""
+        """Answer a call at once, or return what waits for a batch, or None to ask the decider behind. The lock is
+        held."""
         now, key, units = time.monotonic(), call.keys[0], call.cost
         id = repr((key.name, [limit.words for limit in key.limits])).encode("utf-8", "backslashreplace")
         pot = self._pots.get(id)
@@ -180,7 +183,8 @@ class _Batching:
             yield from self._fetch(pot, pot.waiters[0])
 
     def _fetch(self, pot: _Pot, first: _Waiter) -> _Worker:
-        """Ask the server once or twice, and answer the first that waits, unless its units were handed out to others meanwhile."""
+        """Ask the server once or twice, and answer the first that waits, unless its units were handed out to others
+        meanwhile."""
         self._end_old(pot, time.monotonic())
         wanted = sum(waiter.units for waiter in pot.waiters)
         need = first.units - pot.units
@@ -218,7 +222,8 @@ class _Batching:
         return False
 
     def _serve(self, pot: _Pot, first: _Waiter, now: float) -> None:
-        """Hand out units in order of arrival. The caller that they were fetched for gets them even if they have ended meanwhile."""
+        """Hand out units in order of arrival. The caller that they were fetched for gets them even if they have ended
+        meanwhile."""
         for waiter in pot.waiters:
             if waiter.gone or waiter.answered or pot.units < waiter.units or (waiter is not first and waiter.came >= pot.until):
                 continue
@@ -236,8 +241,8 @@ class _Batching:
                 waiter.get(replace(result, by="cache"))
 
     def _pass_by(self, pot: _Pot, first: _Waiter, result: Result, now: float) -> None:
-        """Answer the first by what was decided without the server, and send all others to the decider behind for a while: units that the
-        server does not know of are not kept."""
+        """Answer the first by what was decided without the server, and send all others to the decider behind for a
+        while: units that the server does not know of are not kept."""
         pot.passed_by, pot.size = now + self._max_age, 1
         self._schedule(pot, self._max_age)
         for waiter in pot.waiters:
@@ -356,25 +361,29 @@ class _Keeper:
 
 
 class Batched(_Batching):
-    """Takes batches of units from the server and hands them out in the process. Use it for keys with thousands of calls a second.
+    """Takes batches of units from the server and hands them out in the process. Use it for keys with thousands of calls
+    a second.
 
         limiter = Limiter(Batched(Guard(Remote(client))))
 
-    A unit is charged on the server before it is handed out, and handed out once, up to `max_age` later (100 ms). So in any interval
-    all processes together hand out at most what the limits let through in an interval that is longer by `max_age`, and at most `units`
-    (100) for each process more than the limits let through in it.
+    A unit is charged on the server before it is handed out, and handed out once, up to `max_age` later (100 ms). So in
+    any interval all processes together hand out at most what the limits let through in an interval that is longer by
+    `max_age`, and at most `units` (100) for each process more than the limits let through in it.
 
-    With `processes`, at most how many take batches at the same time, the bound is the limit itself: every call has `units` x
-    `processes` added to the `spare` of its limits. All calls on the key have to go through a `Batched` like this one then, and less can
-    be had at once; a limit of which too little would be left is a `ValueError`. A `fixed` that is the only limit needs none of this.
+    With `processes`, at most how many take batches at the same time, the bound is the limit itself: every call has
+    `units` x `processes` added to the `spare` of its limits. All calls on the key have to go through a `Batched` like
+    this one then, and less can be had at once; a limit of which too little would be left is a `ValueError`. A `fixed`
+    that is the only limit needs none of this.
 
-    What it withholds: `units` for each process and key at most, for `max_age` at most. Batches begin with one unit, double while they are
-    used up, and shrink to what was used when they are not. What is left is returned, and `close` returns the rest; a process that
-    crashes leaves its units charged. `on_error` is told of units that could not be returned.
+    What it withholds: `units` for each process and key at most, for `max_age` at most. Batches begin with one unit,
+    double while they are used up, and shrink to what was used when they are not. What is left is returned, and `close`
+    returns the rest; a process that crashes leaves its units charged. `on_error` is told of units that could not be
+    returned.
 
-    Not batched: all verbs but `limit`, calls that cost more than `units` or nothing, with other options than `cost`, or with limits that
-    have `take` or `shadow`; and all calls on a key for `max_age` after the decider behind decided without the server. At most `keys` keys
-    have units at a time. Denials are remembered for `denial_age` at most, as by `Cached`. `Result.by` is `"batch"` for a unit of a batch.
+    Not batched: all verbs but `limit`, calls that cost more than `units` or nothing, with other options than `cost`, or
+    with limits that have `take` or `shadow`; and all calls on a key for `max_age` after the decider behind decided
+    without the server. At most `keys` keys have units at a time. Denials are remembered for `denial_age` at most, as by
+    `Cached`. `Result.by` is `"batch"` for a unit of a batch.
     """
 
     def __init__(self, next: Decider, *, units: int = 100, max_age: Duration = "100ms", processes: int | None = None, keys: int = 10_000,
@@ -504,8 +513,8 @@ class Batched(_Batching):
 class AsyncBatched(_Batching):
     """As `redis_throttle.Batched`, for asyncio.
 
-    It batches in one loop at a time: calls of another one that runs meanwhile go on one by one. When its loop is closed, what it holds stays
-    charged, and the next loop begins with nothing.
+    It batches in one loop at a time: calls of another one that runs meanwhile go on one by one. When its loop is
+    closed, what it holds stays charged, and the next loop begins with nothing.
     """
 
     _reporting = AsyncReports

@@ -1,7 +1,7 @@
 """A circuit breaker: after a few failures a server is left alone, and from time to time one call tries it.
 
-Its rules are those of the Go client, which has gobreaker; spec/clients/breaker.json holds both to them. The packages for Python that
-were looked at count only failures in a row, or have no asyncio.
+Its rules are those of the Go client, which has gobreaker; spec/clients/breaker.json holds both to them. The packages
+for Python that were looked at count only failures in a row, or have no asyncio.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ WINDOW = 10.0
 class Breaker:
     """Whether a server is left alone. It is safe for use by several threads, and never waits.
 
-    It opens after `failures` failures in a row, or four times as many within ten seconds if at least half of all calls failed. After
-    `pause` seconds one call tries the server: `enter` lets it through, and what it says to `leave` closes the breaker or opens it again.
+    It opens after `failures` failures in a row, or four times as many within ten seconds if at least half of all calls
+    failed. After `pause` seconds one call tries the server: `enter` lets it through, and what it says to `leave` closes
+    the breaker or opens it again.
     """
 
     def __init__(self, failures: int, pause: float, clock: Callable[[], float] = time.monotonic) -> None:

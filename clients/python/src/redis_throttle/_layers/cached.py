@@ -150,13 +150,14 @@ class Cached(_Caching):
 
         limiter = Limiter(Cached(Guard(Remote(client))))
 
-    Two calls are the same if they have the same keys, limits, cost and options. Only denials by the server are remembered. Allowed
-    calls, errors, denials that no waiting ends, all verbs but `limit`, and calls that charge a denied call or take slots go to the
-    server. `Result.by` is `"cache"` then, and its times are counted down.
+    Two calls are the same if they have the same keys, limits, cost and options. Only denials by the server are
+    remembered. Allowed calls, errors, denials that no waiting ends, all verbs but `limit`, and calls that charge a
+    denied call or take slots go to the server. `Result.by` is `"cache"` then, and its times are counted down.
 
-    A refund, a ban, a reset and a settlement that pass through make it forget their keys. Of those in other processes it learns nothing
-    until `max_age` is over (10 s): it may be too strict for that long. `forget` helps where you know better. `denials` is how many are
-    remembered at most; those used least recently are forgotten. The server is told of the denials that it answers, for its CL.TOP.
+    A refund, a ban, a reset and a settlement that pass through make it forget their keys. Of those in other processes
+    it learns nothing until `max_age` is over (10 s): it may be too strict for that long. `forget` helps where you know
+    better. `denials` is how many are remembered at most; those used least recently are forgotten. The server is told of
+    the denials that it answers, for its CL.TOP.
 
     Put it before a `Guard`, so that remembered denials hold during an outage, too.
     """

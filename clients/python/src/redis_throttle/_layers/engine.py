@@ -1,7 +1,8 @@
-"""Decides calls in this process, as the server does: for the local limits of a `Guard` and the fakes of `redis_throttle.testing`.
+"""Decides calls in this process, as the server does: for the local limits of a `Guard` and the fakes of
+`redis_throttle.testing`.
 
-The transcripts of spec/ hold it to what the server answers, and histories that are drawn by chance. All instants are ns since the Unix epoch,
-all durations ns. It leaves out callers that stand in line.
+The transcripts of spec/ hold it to what the server answers, and histories that are drawn by chance. All instants are ns
+since the Unix epoch, all durations ns. It leaves out callers that stand in line.
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ class Engine:
     # The keys.
 
     def _held(self, call: Call, now: int) -> list[Held]:
-        """Return what the keys of a call hold. Keys whose time is over are gone, all of them, also where the call is refused."""
+        """Return what the keys of a call hold. Keys whose time is over are gone, all of them, also where the call is
+        refused."""
         all_held = []
         for key in call.keys:
             held = self._keys.get(key.name)
@@ -184,7 +186,8 @@ class Engine:
         return {**said, "limited": 1, "rule": rule, "retry": wait if denied else wait - longest_wait if wait > longest_wait else wait}
 
     def _punish(self, call: Call, rows: Sequence[Row], needed: int, rule: int, wait: int) -> tuple[int, int]:
-        """Have stored what was corrected, and charge a strict call that is denied. Return the limit with the longest wait afterwards."""
+        """Have stored what was corrected, and charge a strict call that is denied. Return the limit with the longest
+        wait afterwards."""
         for row in rows:
             row.changed = row.layer.corrected
         if call.charge != "strict":
@@ -452,7 +455,8 @@ class Engine:
 
     @staticmethod
     def _deciding_slot(said: dict[str, int], rows: Sequence[Row], slots: dict[int, _Slot], full: int) -> int:
-        """Return the key whose slots decide a call; -1 if a limit does: of a denied call the longest wait, of another one the fewest left."""
+        """Return the key whose slots decide a call; -1 if a limit does: of a denied call the longest wait, of another
+        one the fewest left."""
         if said["limited"]:
             if full < 0:
                 return -1

@@ -141,7 +141,8 @@ class _Guarding:
         self._changes.append((node.name, node.last if out else None))
 
     def _replace(self, by: _Node) -> None:
-        """End the outages of nodes whose keys another one has now, which has just answered: nobody calls them any more."""
+        """End the outages of nodes whose keys another one has now, which has just answered: nobody calls them any
+        more."""
         assert self._node is not None
         for name, node in list(self._nodes.items()):
             if node is not by and node.out and self._node(node.key) == by.name:
@@ -194,8 +195,8 @@ class _Guarding:
 
 
 class Guard(_Guarding):
-    """Protects a service from an outage of Redis. After a few failures a circuit breaker stops calling the server, so that a dead server
-    costs microseconds instead of a timeout, and a policy decides until it is back.
+    """Protects a service from an outage of Redis. After a few failures a circuit breaker stops calling the server, so
+    that a dead server costs microseconds instead of a timeout, and a policy decides until it is back.
 
         limiter = Limiter(Guard(Remote(client), policy="local", processes=8))
 
@@ -204,19 +205,21 @@ class Guard(_Guarding):
     - `"fail"`: an `OutageError` at once. The caller decides, such as a middleware by its `outage`.
     - `"open"`: everything is let through. Nothing is known of the limits: the numbers of the `Result` are 0.
     - `"closed"`: everything is limited. `retry_after` is the time until the server is tried again.
-    - `"local"`: the same limits decide in this process, divided by `processes`: a rate is that many times as slow, counts are
-      rounded down but not below 1, so each process has at least one unit of each limit. With `never_more` a limit that is smaller than
-      `processes` has no unit for anybody meanwhile. `keys` is how many keys are remembered. At each change the limits are full once more.
+    - `"local"`: the same limits decide in this process, divided by `processes`: a rate is that many times as slow,
+      counts are rounded down but not below 1, so each process has at least one unit of each limit. With `never_more` a
+      limit that is smaller than `processes` has no unit for anybody meanwhile. `keys` is how many keys are remembered.
+      At each change the limits are full once more.
 
-    `Result.by` is then `"policy"` or `"local"`. The policy decides limits, peeks, waits, leases and admissions. Nobody stands in line
-    meanwhile: with `"local"` a wait is limited where a limit would be. What is about the state on the server raises the outage:
-    refunds, bans, resets, and the renewal, release and settlement of leases that the server granted.
+    `Result.by` is then `"policy"` or `"local"`. The policy decides limits, peeks, waits, leases and admissions. Nobody
+    stands in line meanwhile: with `"local"` a wait is limited where a limit would be. What is about the state on the
+    server raises the outage: refunds, bans, resets, and the renewal, release and settlement of leases that the server
+    granted.
 
-    `failures` calls in a row open the breaker, or four times as many in ten seconds if at least half of all calls failed. After `pause` one
-    call tries the server; one that waits never does. In a cluster each node has a breaker; `node` says which node has a key, by default
-    as the client knows it. Only outages count (`is_outage`): a mistake, an overload of this process, and a caller that is cancelled say
-    nothing about the server. `on_change` is called with the name of a node and the error that began an outage, or None at its end;
-    without it both are a line of the log.
+    `failures` calls in a row open the breaker, or four times as many in ten seconds if at least half of all calls
+    failed. After `pause` one call tries the server; one that waits never does. In a cluster each node has a breaker;
+    `node` says which node has a key, by default as the client knows it. Only outages count (`is_outage`): a mistake, an
+    overload of this process, and a caller that is cancelled say nothing about the server. `on_change` is called with
+    the name of a node and the error that began an outage, or None at its end; without it both are a line of the log.
     """
 
     def __init__(self, next: Decider, *, policy: Policy = "fail", processes: int = 1, never_more: bool = False, keys: int = 100_000,
@@ -279,7 +282,8 @@ def _waits(call: Call) -> bool:
 
 
 def _probe(call: Call) -> Call:
-    """Return a call that is answered at once, and that tries the server for one that waits. A lease that it takes is the answer."""
+    """Return a call that is answered at once, and that tries the server for one that waits. A lease that it takes is
+    the answer."""
     if call.verb == "wait":
         return Call("peek", call.keys, cost=call.cost)
     return call.at_once()
@@ -306,7 +310,8 @@ class _Local:
         return replace(call.result(reply), by="local")
 
     def leased(self, call: Call) -> Result | None:
-        """Renew, release or settle leases that were taken in this process, also when the server is back. None is any other call."""
+        """Renew, release or settle leases that were taken in this process, also when the server is back. None is any
+        other call."""
         if call.verb not in ("renew", "release", "settle") or not any(self._engine.knows(key.name) for key in call.keys):
             return None
         with contextlib.suppress(MistakeError):
@@ -316,7 +321,8 @@ class _Local:
         return None
 
     def decide(self, call: Call, retry: timedelta) -> Result:
-        """Decide a call. Where the part is too small for it, the answer is to come back when the server is tried again."""
+        """Decide a call. Where the part is too small for it, the answer is to come back when the server is tried
+        again."""
         if call.verb == "wait":
             call = Call("limit", call.keys, cost=call.cost, each=call.each)
         elif call.verb == "lease":

@@ -1,8 +1,9 @@
-"""What a key holds, as the server keeps it: a ban, the states of limits, or leases. All instants are ns since the Unix epoch.
+"""What a key holds, as the server keeps it: a ban, the states of limits, or leases. All instants are ns since the Unix
+epoch.
 
-The states that the call before named come first, in its order, then those of other limits. There are eight at most. A state belongs to the limit
-of the same kind and windows, the first to the first where there are several. One rate that is alone is a number without a period: it belongs to the
-first rate of the next call.
+The states that the call before named come first, in its order, then those of other limits. There are eight at most. A
+state belongs to the limit of the same kind and windows, the first to the first where there are several. One rate that
+is alone is a number without a period: it belongs to the first rate of the next call.
 """
 
 from __future__ import annotations
@@ -125,7 +126,8 @@ def _expiry(full_at: int) -> int:
 
 
 def _expiry_in_use(expires_ms: int, full_at: int, now: int) -> int:
-    """Return when a key that is there expires: up to a quarter later than it has to, so that calls that follow leave its expiry as it is."""
+    """Return when a key that is there expires: up to a quarter later than it has to, so that calls that follow leave
+    its expiry as it is."""
     due = _expiry(full_at)
     latest = due + min((due // _SECOND_MS - now // _SECOND) // 4, _MOST_SLACK) * _SECOND_MS
     return expires_ms if due <= expires_ms <= latest else latest
@@ -165,7 +167,8 @@ class Row:
         return min(wait, self.layer.longest_wait())
 
     def standing(self) -> tuple[int, int, int, int]:
-        """Return the capacity, what is left, and when all of it and more of it is there: for this caller, who has to spare some."""
+        """Return the capacity, what is left, and when all of it and more of it is there: for this caller, who has to
+        spare some."""
         spare, capacity, left = self.limit.spare, self.layer.capacity, self.layer.available()
         reset, following = self.layer.reset_next()
         if not spare:
@@ -213,7 +216,8 @@ class Stack:
         return None
 
     def count_denial(self, ban_after: str) -> tuple[bool, bool]:
-        """Count a denied call. Return whether it was the last of those that a ban takes, and whether what is stored has changed."""
+        """Count a denied call. Return whether it was the last of those that a ban takes, and whether what is stored has
+        changed."""
         limit = denials(ban_after)
         about: _Id = ("AFTER", identity(limit)[1])
         there = next((one for one in self._kept if one.id == about), None)
@@ -231,7 +235,8 @@ class Stack:
         self._adds_none = True
 
     def adds_charged(self) -> None:
-        """Limits that the key does not hold are to be stored if they were charged, with those in front that would be taken for them."""
+        """Limits that the key does not hold are to be stored if they were charged, with those in front that would be
+        taken for them."""
         self._adds_none = True
         for i, row in enumerate(self.rows):
             if row.stored or row.charged <= 0:
@@ -280,7 +285,8 @@ class Stack:
         return max([named, *(one.full_at for one in self._kept)])
 
     def _forget(self) -> None:
-        """Drop what does not have to be kept of limits that the call does not name: those that are full, and those without room."""
+        """Drop what does not have to be kept of limits that the call does not name: those that are full, and those
+        without room."""
         full: Stored | None = None
         for i in range(len(self._kept) - 1, -1, -1):
             one = self._kept[i]
@@ -323,7 +329,8 @@ class Stack:
         return self._lone_rate_of_stored()
 
     def _lone_rate_of_stored(self) -> Row | None:
-        """Beside a rate that is left alone, store one of the call that stands in front of it: a later call would take the number for it."""
+        """Beside a rate that is left alone, store one of the call that stands in front of it: a later call would take
+        the number for it."""
         rate = before = None
         for row in self.rows:
             if not self._stores(row):

@@ -1,4 +1,5 @@
-"""The kinds of limits, each with what is used of it as of an instant. All instants are ns since the Unix epoch, all durations ns."""
+"""The kinds of limits, each with what is used of it as of an instant. All instants are ns since the Unix epoch, all
+durations ns."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ _FIRST_INDEX = 2
 """The number of the window of the calendar that is counted from: 1970 may lie in one before it."""
 _LIFTS = 4
 _ENTRIES = 64
-"""Up to so many charges within a period of a WINDOW, each counts from its own instant; others share one with those of 1/64 of the period."""
+"""Up to so many charges within a period of a WINDOW, each counts from its own instant; others share one with those of
+1/64 of the period."""
 
 
 class Layer(Protocol):
@@ -90,7 +92,8 @@ class Nobody(_Kind):
 class Rate(_Kind):
     """A bucket that refills evenly, as one number: the time until it is full (the generic cell rate algorithm).
 
-    Its state is when that is (the TAT), by how much it may be beyond the capacity, and by how much reservations lifted it.
+    Its state is when that is (the TAT), by how much it may be beyond the capacity, and by how much reservations lifted
+    it.
     """
 
     def __init__(self, limit: Limit, now: int, state: Any) -> None:
@@ -115,7 +118,8 @@ class Rate(_Kind):
         self.backlog, self.queue = backlog, max(backlog - self.tolerance, 0)
 
     def longest_wait(self) -> int:
-        """Return the longest time that a call may wait: a bucket that is charged later would take more than 292 years to refill."""
+        """Return the longest time that a call may wait: a bucket that is charged later would take more than 292 years
+        to refill."""
         return MOST - self.tolerance
 
     def full_at(self) -> int:
@@ -378,7 +382,8 @@ def _zone(limit: Limit) -> str:
 
 
 def identity(limit: Limit) -> tuple[str, int | str]:
-    """Return what makes limits of a key one: their kind and their windows. Of windows that are multiples of a period that is the period."""
+    """Return what makes limits of a key one: their kind and their windows. Of windows that are multiples of a period
+    that is the period."""
     if limit.kind != "FIXED":
         return limit.kind, nanoseconds(limit.period, "period")
     if limit.first:

@@ -24,7 +24,8 @@ BUCKETS = (50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What an observer learns of one decision: the call, its result or its error, and how long the caller waited for it.
+    """What an observer learns of one decision: the call, its result or its error, and how long the caller waited for
+    it.
 
     The keys of a call may hold addresses or secrets of clients: they do not belong into metrics.
     """
@@ -112,8 +113,8 @@ class Observed(_Observing):
         limiter = Limiter(Observed(Cached(Guard(Remote(client))), tell, redis_throttle.prometheus.Metrics()))
 
     `redis_throttle.prometheus` and `redis_throttle.opentelemetry` have observers for metrics. Put it around
-    everything else: it then sees what was decided where (`Decision.by`). What an observer raises is logged, and changes nothing of the
-    decision.
+    everything else: it then sees what was decided where (`Decision.by`). What an observer raises is logged, and changes
+    nothing of the decision.
     """
 
     def __init__(self, next: Decider, *observers: Callable[[Decision], object]) -> None:

@@ -27,7 +27,8 @@ FIRST = 0.2
 _JITTER = 0.1
 """By which part of it the time between two readings differs, so that processes come apart."""
 _LOST = 10.0
-"""After which time a reading is given up, in seconds: a function does not return, or an event loop has begun it and does not go on."""
+"""After which time a reading is given up, in seconds: a function does not return, or an event loop has begun it and
+does not go on."""
 _MOST_LOST = 10
 """How many readings may be given up that have not returned yet. Beyond that, no other begins."""
 _STEP = 0.005
@@ -80,19 +81,22 @@ class Policies(_Policing):
         HSET throttle:policies api/user:42 "NONE"               for one key: no limit
 
     The exact key counts first, then the longest prefix, then the name, and where nothing is set the limits of the call.
-    `Result.policies` says what has decided, `Result.by` is `"none"` for a call that is let through without a limit. A value that cannot be
-    read changes nothing, and is logged.
+    `Result.policies` says what has decided, `Result.by` is `"none"` for a call that is let through without a limit. A
+    value that cannot be read changes nothing, and is logged.
 
-    `client` has the hash: a client of redis-py or valkey-py, or what was made of one, such as a `Remote`; or it is a function that returns the
-    hash as a mapping, for tests and files. Without it that is the client behind `next`. `name` is that of the hash.
+    `client` has the hash: a client of redis-py or valkey-py, or what was made of one, such as a `Remote`; or it is a
+    function that returns the hash as a mapping, for tests and files. Without it that is the client behind `next`.
+    `name` is that of the hash.
 
-    The hash is read at the first call with a policy, which waits for that up to 200 ms, and again when a call comes and the last reading is
-    older than `refresh`, 10 % more or less. That happens in a thread of its own, one at a time. No call waits for it, an idle process reads
-    nothing, and a child process reads for itself. While the hash cannot be read, or a function has not returned for 10 s, what was
-    read last counts. With a field `@version`, it is read
-    whole only if that has changed, and once in a minute. `log` is told in a line of each change, instead of the logger `redis_throttle`.
+    The hash is read at the first call with a policy, which waits for that up to 200 ms, and again when a call comes and
+    the last reading is older than `refresh`, 10 % more or less. That happens in a thread of its own, one at a time. No
+    call waits for it, an idle process reads nothing, and a child process reads for itself. While the hash cannot be
+    read, or a function has not returned for 10 s, what was read last counts. With a field `@version`, it is read whole
+    only if that has changed, and once in a minute. `log` is told in a line of each change, instead of the logger
+    `redis_throttle`.
 
-    It goes before a `Guard`, a `Cached` and a `Batched`, which then see the limits that count, and behind an `Observed`.
+    It goes before a `Guard`, a `Cached` and a `Batched`, which then see the limits that count, and behind an
+    `Observed`.
     """
 
     def __init__(self, next: Decider, client: Client | Decider | HashFunction | None = None, *, name: str = HASH, refresh: Duration = "1s",
@@ -185,8 +189,8 @@ class Policies(_Policing):
 class AsyncPolicies(_Policing):
     """As `redis_throttle.Policies`, for asyncio.
 
-    The hash is read by a task of the loop of the call that finds it too old, so it may be used in any number of loops. A function in place
-    of the client may be one of asyncio.
+    The hash is read by a task of the loop of the call that finds it too old, so it may be used in any number of loops.
+    A function in place of the client may be one of asyncio.
     """
 
     def __init__(self, next: AsyncDecider, client: AsyncClient | AsyncDecider | AsyncHashFunction | None = None, *, name: str = HASH,

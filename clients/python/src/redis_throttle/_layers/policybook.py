@@ -1,4 +1,5 @@
-"""What was read of the hash of policies, what is said of each reading, and what policies make of a call. Nothing here reads or waits."""
+"""What was read of the hash of policies, what is said of each reading, and what policies make of a call. Nothing here
+reads or waits."""
 
 from __future__ import annotations
 
@@ -231,7 +232,8 @@ T = TypeVar("T", Call, Result)
 
 
 def _changed(value: T, **fields: object) -> T:
-    """Return a call or a result with some fields changed, in a third of the time of dataclasses.replace: nothing is checked again."""
+    """Return a call or a result with some fields changed, in a third of the time of dataclasses.replace: nothing is
+    checked again."""
     made = object.__new__(type(value))
     put = object.__setattr__
     for name in value.__slots__:
@@ -240,7 +242,8 @@ def _changed(value: T, **fields: object) -> T:
 
 
 def names_in(call: Call) -> tuple[str, ...] | None:
-    """Return the name of the policy of each key, or None if no key has one. A ValueError says that a key has several."""
+    """Return the name of the policy of each key, or None if no key has one. A ValueError says that a key has
+    several."""
     keys = call.keys
     if len(keys) == 1:
         name = policy_of(keys[0].limits)

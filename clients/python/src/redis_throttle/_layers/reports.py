@@ -24,12 +24,13 @@ _AT_ONCE = 10_000  # what CL.DENIED takes
 UNTIL_ON = 60.0
 """How long nothing is counted after the server said that CL.TOP is off, or was out of reach."""
 UNTIL_KNOWN = 3600.0
-"""That time after it refused the command: its module is older, it has none, or the user has no right. Each try may be noted in its ACL
-LOG."""
+"""That time after it refused the command: its module is older, it has none, or the user has no right. Each try may be
+noted in its ACL LOG."""
 
 
 class Reports:
-    """Counts denials by key, and tells the server in the background. Nobody waits for it, and it forgets what it cannot tell."""
+    """Counts denials by key, and tells the server in the background. Nobody waits for it, and it forgets what it cannot
+    tell."""
 
     def __init__(self, next: Any) -> None:
         self._next = next

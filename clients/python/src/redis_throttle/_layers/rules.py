@@ -1,4 +1,5 @@
-"""What the fields of the hash of policies say, and which of them counts for a key. spec/clients/policies.json has it as tables."""
+"""What the fields of the hash of policies say, and which of them counts for a key. spec/clients/policies.json has it as
+tables."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ class Value:
 
 
 def parse_value(name: str, text: str) -> Value:
-    """Read the value of a field of a policy: the words of limits, with BAN and AFTER at the end, or NONE. A ValueError says what is wrong."""
+    """Read the value of a field of a policy: the words of limits, with BAN and AFTER at the end, or NONE. A ValueError
+    says what is wrong."""
     words = _WORDS.findall(text)
     if [word.upper() for word in words] == ["NONE"]:
         return Value(text, ())
@@ -152,7 +154,8 @@ class Rule:
         return cls(field, of, value, Applied(of.name, field, value.limits))
 
     def asked(self, code: tuple[Limit, ...]) -> Applied | None:
-        """Return the limits in place of those of the code, with what the code says of them. None if it cannot be said of these."""
+        """Return the limits in place of those of the code, with what the code says of them. None if it cannot be said
+        of these."""
         if not self.value.limits or all(limit.take is None and limit.used is None and not limit.spare and not limit.unit for limit in code):
             return self.applied
         own = [(limit.take, limit.used, limit.spare, limit.unit) for limit in code]
@@ -197,7 +200,8 @@ class Rules:
             mine.prefixes = dict(sorted(mine.prefixes.items(), reverse=True))
 
     def choose(self, name: str, key: str | bytes) -> Rule | None:
-        """Return the rule of the exact key, else of the longest prefix, else of the name. None is the default of the code."""
+        """Return the rule of the exact key, else of the longest prefix, else of the name. None is the default of the
+        code."""
         mine = self._of.get(name)
         if mine is None:
             return None

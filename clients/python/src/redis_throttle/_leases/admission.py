@@ -17,7 +17,8 @@ from .later import AsyncLater, Later, may_repeat
 
 _LOST = "the admission has lapsed: its slot may be somebody else's, and its units stay as they were estimated"
 _STALE = 5.0
-"""For how long after its slots would have lapsed an admission is given back that nobody knows of, in seconds: the server may grant it yet."""
+"""For how long after its slots would have lapsed an admission is given back that nobody knows of, in seconds: the
+server may grant it yet."""
 
 
 class _Taken:
@@ -116,10 +117,11 @@ class Admission(_Taken):
             answer = ask_the_model()
             admission.used("{7}:tokens", answer.tokens)
 
-    Entering takes all of it or raises a `LimitedError`. At the end the slots are freed, and what was `used` is charged in place of
-    what was taken: more, into debt if need be, or less. Slots last for their `ttl` and are not renewed, so it is longer than the
-    work; when they have lapsed, the `with` raises a `LeaseLostError` at its end, unless the work raised an error itself. A settlement
-    that meets an outage or an overload is repeated in the background until the slots lapse.
+    Entering takes all of it or raises a `LimitedError`. At the end the slots are freed, and what was `used` is charged
+    in place of what was taken: more, into debt if need be, or less. Slots last for their `ttl` and are not renewed, so
+    it is longer than the work; when they have lapsed, the `with` raises a `LeaseLostError` at its end, unless the work
+    raised an error itself. A settlement that meets an outage or an overload is repeated in the background until the
+    slots lapse.
     """
 
     def __init__(self, limiter: _Home, keys: Holdings, *, cost: int = 1, strict: bool = False, id: str = "") -> None:
@@ -127,7 +129,8 @@ class Admission(_Taken):
         self._limiter = limiter
 
     def take(self) -> Admission:
-        """Take the units and slots, or raise a `LimitedError`. `settle` ends it, or `Limiter.settle` in another process."""
+        """Take the units and slots, or raise a `LimitedError`. `settle` ends it, or `Limiter.settle` in another
+        process."""
         self._taking()
         self._limiter._later.forget(self._undone())  # what an earlier try with this id left to be given back
         try:
@@ -140,7 +143,8 @@ class Admission(_Taken):
         return self
 
     def settle(self) -> bool:
-        """Free the slots, and charge what was used. Return whether the admission was still there; later calls change nothing."""
+        """Free the slots, and charge what was used. Return whether the admission was still there; later calls change
+        nothing."""
         if not self._held:
             return True
         self._held = False
@@ -170,7 +174,8 @@ class AsyncAdmission(_Taken):
         self._limiter = limiter
 
     async def take(self) -> AsyncAdmission:
-        """Take the units and slots, or raise a `LimitedError`. `settle` ends it, or `Limiter.settle` in another process."""
+        """Take the units and slots, or raise a `LimitedError`. `settle` ends it, or `Limiter.settle` in another
+        process."""
         self._taking()
         await self._limiter._later.forget(self._undone())
         try:
@@ -183,7 +188,8 @@ class AsyncAdmission(_Taken):
         return self
 
     async def settle(self) -> bool:
-        """Free the slots, and charge what was used. Return whether the admission was still there; later calls change nothing."""
+        """Free the slots, and charge what was used. Return whether the admission was still there; later calls change
+        nothing."""
         if not self._held:
             return True
         self._held = False

@@ -1,6 +1,7 @@
 """Calls that give something back, repeated in the background until the server has answered: releases and settlements.
 
-Both may be sent any number of times. A limiter has one thread for them, or one task, however many leases end in an outage.
+Both may be sent any number of times. A limiter has one thread for them, or one task, however many leases end in an
+outage.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ _FAILURES = 3
 
 
 def may_repeat(error: BaseException) -> bool:
-    """Whether a call that gives something back is to be repeated after this error: it is no mistake, or the caller was interrupted."""
+    """Whether a call that gives something back is to be repeated after this error: it is no mistake, or the caller was
+    interrupted."""
     return isinstance(error, (OutageError, OverloadError)) or not isinstance(error, Exception)
 
 
@@ -97,7 +99,8 @@ class Later(_Queue):
         self._running = False
 
     def add(self, call: Call, seconds: float, replies: int = 1) -> None:
-        """Repeat a call for so long. It is through after so many replies, or when one says that something was given back."""
+        """Repeat a call for so long. It is through after so many replies, or when one says that something was given
+        back."""
         if seconds <= 0:
             return
         if self._process != os.getpid():  # forked: the thread is the parent's, and so is what it repeats
@@ -197,7 +200,8 @@ class _AsyncQueue(_Queue):
 
 
 class AsyncLater:
-    """As `Later`, in a task of each loop. What a loop leaves when it is closed, the next one takes over that has something to repeat or to take."""
+    """As `Later`, in a task of each loop. What a loop leaves when it is closed, the next one takes over that has
+    something to repeat or to take."""
 
     def __init__(self, decide: Callable[[Call], Coroutine[Any, Any, Result]]) -> None:
         self._decide = decide

@@ -19,11 +19,13 @@ from .._core.result import Result
 from .later import AsyncLater, Later, may_repeat
 
 _FIRST = timedelta(seconds=3)
-"""How long a lease lasts at first. It is extended to its ttl in the background as soon as the holder has the reply: until then nobody
-knows whether there is a holder, and a call that the server runs after its caller has left must not shut the slot for long."""
+"""How long a lease lasts at first. It is extended to its ttl in the background as soon as the holder has the reply:
+until then nobody knows whether there is a holder, and a call that the server runs after its caller has left must not
+shut the slot for long."""
 
 _STALE = 5.0
-"""For how long after its first time a lease is given back that nobody knows of, in seconds: the server may grant it yet."""
+"""For how long after its first time a lease is given back that nobody knows of, in seconds: the server may grant it
+yet."""
 
 _LOST = "the lease has lapsed: its slot may be somebody else's"
 
@@ -78,7 +80,8 @@ class _Held:
         self._believe(began, self.first)
 
     def _by_policy(self, result: Result) -> bool:
-        """Whether the policy of an outage let the caller in: no server knows of it, so there is nothing to renew and to give back."""
+        """Whether the policy of an outage let the caller in: no server knows of it, so there is nothing to renew and to
+        give back."""
         if result.by != "policy":
             return False
         self.until = self._lapses = math.inf
@@ -88,7 +91,8 @@ class _Held:
         self.until = self._lapses = -math.inf
 
     def _believe(self, began: float, ttl: timedelta) -> None:
-        """Set until when the holder takes the lease for its own: a little less, since timers of a busy process are late."""
+        """Set until when the holder takes the lease for its own: a little less, since timers of a busy process are
+        late."""
         self._lapses = began + ttl.total_seconds()
         self.until = began + ttl.total_seconds() * 0.95
 
@@ -104,10 +108,10 @@ class Lease(_Held):
                 lease.check()   # stop when the lease was lost
                 work(page)
 
-    `ttl` is after which time the slot of a process that has died is free. `timeout` is how long to wait for a slot; without it
-    the answer comes at once. If no slot is free, entering raises a `LimitedError`. `group` with its `weight`, and `priority`, say which of the
-    callers that wait comes first. If its release meets an outage or an overload, it is repeated in the
-    background until the lease lapses: after `ttl` the slot is free anyway.
+    `ttl` is after which time the slot of a process that has died is free. `timeout` is how long to wait for a slot;
+    without it the answer comes at once. If no slot is free, entering raises a `LimitedError`. `group` with its
+    `weight`, and `priority`, say which of the callers that wait comes first. If its release meets an outage or an
+    overload, it is repeated in the background until the lease lapses: after `ttl` the slot is free anyway.
 
     If the lease was lost, the `with` raises a `LeaseLostError` at its end, unless the work raised an error itself.
     """
@@ -128,7 +132,8 @@ class Lease(_Held):
             result = self._limiter.decide(self._call)
         except BaseException as error:
             # The server may have granted it all the same, unless it said itself what is wrong.
-            # One that stood still runs what it finds in its sockets in any order: one reply that there was no lease does not do.
+            # One that stood still runs what it finds in its sockets in any order: one reply that there was no lease
+            # does not do.
             if may_have_run(error):
                 self._limiter._later.add(self._give_back(), self.first.total_seconds() + _STALE, replies=2)
             raise
@@ -168,7 +173,8 @@ class Lease(_Held):
             return True
 
     def release(self) -> None:
-        """Give the slot back. If that meets an outage or an overload, it goes on in the background until the lease lapses."""
+        """Give the slot back. If that meets an outage or an overload, it goes on in the background until the lease
+        lapses."""
         with self._lock:
             if self._ended.is_set():
                 return
@@ -199,7 +205,8 @@ class AsyncLease(_Held):
         async with limiter.lease("reports", slots=3, ttl="1m", timeout="10s"):
             await work()
 
-    If the lease is lost, the work is cancelled, and the `async with` raises a `LeaseLostError`. See `Lease` for the arguments.
+    If the lease is lost, the work is cancelled, and the `async with` raises a `LeaseLostError`. See `Lease` for the
+    arguments.
     """
 
     def __init__(self, limiter: _AsyncHome, key: str, *, slots: int, ttl: Duration, timeout: Duration | None = None, group: str = "",
@@ -212,7 +219,8 @@ class AsyncLease(_Held):
         self._cancelled = False
 
     async def take(self) -> AsyncLease:
-        """Take the slot, or raise a `LimitedError`. `release` gives it back. Losing the lease then cancels nothing: `check` it."""
+        """Take the slot, or raise a `LimitedError`. `release` gives it back. Losing the lease then cancels nothing:
+        `check` it."""
         await self._limiter._later.forget(self._give_back())
         sent = time.monotonic()
         try:
@@ -268,7 +276,8 @@ class AsyncLease(_Held):
             self._holder.cancel()
 
     async def release(self) -> None:
-        """Give the slot back. If that meets an outage or an overload, it goes on in the background until the lease lapses."""
+        """Give the slot back. If that meets an outage or an overload, it goes on in the background until the lease
+        lapses."""
         ended, self._ended = self._ended, None
         if ended is None:
             return

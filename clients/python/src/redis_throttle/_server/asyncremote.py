@@ -23,8 +23,8 @@ from .pool import AsyncClient
 class Remote:
     """Sends calls to Redis or Valkey, as `redis_throttle.Remote`, over a client of `redis.asyncio` or `valkey.asyncio`.
 
-    It may be used in any number of event loops, one after the other or at a time. Each has connections of its own, closed with the loop:
-    the first uses those of the client, and the others those of a copy.
+    It may be used in any number of event loops, one after the other or at a time. Each has connections of its own,
+    closed with the loop: the first uses those of the client, and the others those of a copy.
     """
 
     def __init__(self, client: AsyncClient, *, timeout: Duration = "200ms", patience: Duration = "3s", commands: Commands = "auto",
@@ -47,7 +47,8 @@ class Remote:
     @classmethod
     def from_url(cls, url: str, *, timeout: Duration = "200ms", patience: Duration = "3s", commands: Commands = "auto", poll: Duration | None = None,
                  options: Mapping[str, Any] | None = None) -> Remote:
-        """Return one with a client for a URL that fails fast: see `redis_throttle.connect`. Closing it closes the client."""
+        """Return one with a client for a URL that fails fast: see `redis_throttle.connect`. Closing it closes the
+        client."""
         remote = cls(connect(url, asynchronous=True, timeout=timeout, options=options), timeout=timeout, patience=patience, commands=commands, poll=poll)
         remote._given.mine = True
         return remote
@@ -99,11 +100,13 @@ class Remote:
         return read_inspection(await transport.ask(["CL.INSPECT", key], key, "CL.INSPECT"))
 
     def node_of(self, key: str) -> str:
-        """Return the name of the node of a cluster that has a key; nothing where there is one server, or while the cluster is unknown."""
+        """Return the name of the node of a cluster that has a key; nothing where there is one server, or while the
+        cluster is unknown."""
         return next((name for line in self._lines.all() if (name := line.node_of(key))), "")
 
     async def close(self) -> None:
-        """Close the client of `from_url`, what it opened to Sentinels, and the connections of other loops, which close them in their next turn."""
+        """Close the client of `from_url`, what it opened to Sentinels, and the connections of other loops, which close
+        them in their next turn."""
         await self._lines.close()
         await self._given.close()
 

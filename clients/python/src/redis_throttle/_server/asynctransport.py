@@ -20,7 +20,8 @@ _CONNECTS = 5
 """How often connecting is tried while this process is late."""
 
 AT_ONCE = 50
-"""How many calls are sent to a node of a cluster at once: each needs a connection, and many that connect at once in one thread are all late."""
+"""How many calls are sent to a node of a cluster at once: each needs a connection, and many that connect at once in one
+thread are all late."""
 
 
 class AsyncTransport(Pooled):
@@ -204,7 +205,8 @@ class AsyncTransport(Pooled):
             _answer(waiting, error, together)
 
     async def _connection(self) -> Any:
-        """Return a connection of the pool. Connecting is tried again when this process was late: nothing has been sent then."""
+        """Return a connection of the pool. Connecting is tried again when this process was late: nothing has been sent
+        then."""
         for left in reversed(range(_CONNECTS)):
             began = time.monotonic()
             try:
@@ -215,7 +217,8 @@ class AsyncTransport(Pooled):
         raise AssertionError
 
     def _was_late(self, began: float) -> bool:
-        """Whether a time limit was noticed long after it was over, because the loop was busy: that says nothing about the server."""
+        """Whether a time limit was noticed long after it was over, because the loop was busy: that says nothing about
+        the server."""
         return time.monotonic() - began > 1.25 * self.timeout
 
     async def _share(self, batch: list[tuple[list[str | bytes], asyncio.Future[Any]]]) -> None:
@@ -280,7 +283,8 @@ class AsyncTransport(Pooled):
                 await self.pool.release(connection)
 
     async def _leave_master(self) -> None:
-        """Close the idle connections to a server that is not the master any more: the next call asks anew where the address leads."""
+        """Close the idle connections to a server that is not the master any more: the next call asks anew where the
+        address leads."""
         if self.pool is not None:
             await self.pool.disconnect(inuse_connections=False)
 
@@ -348,7 +352,8 @@ class AsyncTransport(Pooled):
             task.add_done_callback(tasks.discard)
 
     async def _leave(self, call: Call, connection: Any, reading: asyncio.Task[Any]) -> None:
-        """End the wait of a caller that has left. The connection is closed in one direction only: an answer may be on its way."""
+        """End the wait of a caller that has left. The connection is closed in one direction only: an answer may be on
+        its way."""
         try:
             writer = getattr(connection, "_writer", None)
             if writer is not None and writer.can_write_eof():
@@ -365,7 +370,8 @@ class AsyncTransport(Pooled):
             self._give_back(call, reading)
 
     def _give_back(self, call: Call, reading: asyncio.Task[Any]) -> None:
-        """Return the units that were granted to a caller that has left. The server takes back by itself what was only reserved."""
+        """Return the units that were granted to a caller that has left. The server takes back by itself what was only
+        reserved."""
         if reading.cancelled() or reading.exception() is not None or call.verb != "wait":
             return
         result = call.result(reading.result())
@@ -381,7 +387,8 @@ class AsyncTransport(Pooled):
         await self._close(self.mine)
 
     async def end(self) -> None:
-        """Close all connections: their loop ends, and no other one can use them. The client opens others when it is used again."""
+        """Close all connections: their loop ends, and no other one can use them. The client opens others when it is
+        used again."""
         await self._close(True)
 
     async def _close(self, client: bool) -> None:

@@ -24,11 +24,13 @@ def connect(url: str, *, asynchronous: bool = False, timeout: Duration = "200ms"
     | `redis+cluster://host:port,host:port` | a cluster |
     | `redis+sentinel://host:port,host:port/master` | the master with this name; also `/master/db` |
 
-    `timeout` is how long connecting may take, and an answer. A lost call is never repeated. `options` are the client library's own,
-    such as `{"max_connections": 50}`, and go before `timeout`. Those of a server may also be in the query of its URL;
-    `sentinel_kwargs` are for the Sentinels, such as their `password`. What is no letter or digit in a name or a password is percent-encoded.
+    `timeout` is how long connecting may take, and an answer. A lost call is never repeated. `options` are the client
+    library's own, such as `{"max_connections": 50}`, and go before `timeout`. Those of a server may also be in the
+    query of its URL; `sentinel_kwargs` are for the Sentinels, such as their `password`. What is no letter or digit in a
+    name or a password is percent-encoded.
 
-    The client of a cluster for threads asks the nodes for the others here: an `OutageError` says that none can be reached.
+    The client of a cluster for threads asks the nodes for the others here: an `OutageError` says that none can be
+    reached.
     """
     fail_fast: dict[str, Any] = {"socket_timeout": seconds(timeout, "timeout"), "socket_connect_timeout": seconds(timeout, "timeout")}
     parsed = _parsed(url)
@@ -83,7 +85,8 @@ def sentinels_of(client: Any) -> list[Any]:
 
 
 class AwayCluster:
-    """A client for a cluster none of whose nodes could be reached yet. Each use of it tries to make the client, until one succeeds."""
+    """A client for a cluster none of whose nodes could be reached yet. Each use of it tries to make the client, until
+    one succeeds."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make
@@ -143,7 +146,8 @@ def _parsed(url: str) -> urllib.parse.SplitResult:
     unix = parsed.scheme.endswith("+unix")
     if unix and not nowhere:
         raise ValueError(f"url: a Unix socket has no host: write {parsed.scheme}:///path, or {parsed.scheme}://:password@/path")
-    # A password ends the address where it has one of these, and what is left of it would be taken for a path, a query or nothing at all.
+    # A password ends the address where it has one of these, and what is left of it would be taken for a path, a query
+    # or nothing at all.
     rest = "" if unix else parsed.path + (parsed.query if nowhere else "")
     if parsed.fragment or "@" in rest or (unix and parsed.netloc and "@" not in parsed.netloc):
         raise ValueError(_UNREADABLE)

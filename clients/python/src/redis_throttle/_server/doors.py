@@ -1,8 +1,8 @@
 """How a call is sent to a server: as a command of the module, as a function of the library, or as a script.
 
-Nothing is asked beforehand. A server that lacks what it is sent says so, and nothing has happened then; so the call itself is the
-question, and a server with the module costs no round trip more. Each server has a door of its own. `Doors` is told in steps, which
-`transport` takes for threads and `asynctransport` for asyncio.
+Nothing is asked beforehand. A server that lacks what it is sent says so, and nothing has happened then; so the call
+itself is the question, and a server with the module costs no round trip more. Each server has a door of its own.
+`Doors` is told in steps, which `transport` takes for threads and `asynctransport` for asyncio.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _TRIES = 5
 _ROUNDS = 3
 """How often somebody else may load a library while this process is about to."""
 _SCRIPTS = 300.0
-"""How long calls are sent as scripts before a server is asked again, in seconds: its rights, or what is loaded there, may have changed."""
+"""How long calls are sent as scripts before a server is asked again, in seconds: its rights, or what is loaded there,
+may have changed."""
 _NEWEST = 999_999
 """The version 99.99.99. What is no number up to it is no version."""
 _PATIENCE = 5.0
@@ -72,7 +73,8 @@ def version() -> int:
 
 @functools.cache
 def _named() -> str:
-    """Return the library under a name with its version, so that no other version is put over it, nor it over another one."""
+    """Return the library under a name with its version, so that no other version is put over it, nor it over another
+    one."""
     return library().replace("#!lua name=throttle", f"#!lua name=throttle_{version()}", 1)
 
 
@@ -91,7 +93,8 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """Send commands to the server that has a key, over a connection of their own. The step gives a list of replies and errors.
+    """Send commands to the server that has a key, over a connection of their own. The step gives a list of replies and
+    errors.
 
     `then` is sent when they were answered without an error.
     """
@@ -167,7 +170,8 @@ def right_of(error: BaseException) -> str:
 
 
 def _text(reply: BaseException | None) -> str:
-    """Return what a server has replied, with the code that the libraries cut off, and without arguments, of which one is a key."""
+    """Return what a server has replied, with the code that the libraries cut off, and without arguments, of which one
+    is a key."""
     code = "NOPERM " if reply is not None and library_error(reply, "NoPermissionError") else ""
     return code + without_arguments(str(reply).removeprefix(code))
 
@@ -193,8 +197,8 @@ def as_function(words: Words) -> Words:
 
 
 def as_script(words: Words, whole: bool = False, writes: bool = False) -> Words:
-    """Return a command of the module as a call of the script, by its name or as a whole. `writes` says that a call that reads is sent as one
-    that may write."""
+    """Return a command of the module as a call of the script, by its name or as a whole. `writes` says that a call that
+    reads is sent as one that may write."""
     name, keys, rest = _parts(words)
     command = ("EVAL" if whole else "EVALSHA") + ("_RO" if name in _READING and not writes else "")
     return [command, script() if whole else sha(), str(len(keys)), *keys, name, *rest]
@@ -213,7 +217,8 @@ class _Known:
 
     def __init__(self) -> None:
         self.others = False
-        """Whether some server has refused a command of the module. Until then nobody looks up which server has a key."""
+        """Whether some server has refused a command of the module. Until then nobody looks up which server has a
+        key."""
         self.doors: dict[str, Door] = {}
         self.told: dict[str, Door] = {}
         self.scripts_since: dict[str, float] = {}
@@ -238,7 +243,8 @@ def _has_function(listed: Any, name: str) -> bool:
 
 
 class Doors:
-    """The doors of the servers of a client. `address` says how the log calls a server, and `event` makes what is waited for."""
+    """The doors of the servers of a client. `address` says how the log calls a server, and `event` makes what is waited
+    for."""
 
     def __init__(self, commands: Commands, event: Callable[[], Event], address: Callable[[str], str], known: _Known | None = None) -> None:
         self.commands: Commands = commands
@@ -268,7 +274,8 @@ class Doors:
         return self.commands == "functions" or (not self.direct and self._known.doors.get(server) in ("library", "script"))
 
     def send(self, words: Words, key: str | bytes, command: str, server: str, lacking: bool = False) -> Steps:
-        """Send a call that does not wait, through the door of a server. `lacking` says that it has just refused a command of the module."""
+        """Send a call that does not wait, through the door of a server. `lacking` says that it has just refused a
+        command of the module."""
         for _ in range(_TRIES):
             door = self._known.doors.get(server, "")
             if door in ("", "module"):
@@ -361,7 +368,8 @@ class Doors:
             question.done.set()
 
     def _find(self, server: str, key: str | bytes) -> Steps:
-        """Look for the library, load it if there is none, or an older one, and fall back to the script. Gives whether the key is elsewhere."""
+        """Look for the library, load it if there is none, or an older one, and fall back to the script. Gives whether
+        the key is elsewhere."""
         # Where functions are all that may be called, nobody has looked for the module.
         auto = self.commands == "auto"
         right = self._known.right
@@ -419,8 +427,10 @@ class Doors:
 
     @staticmethod
     def _version_on(key: str | bytes) -> Steps:
-        """Give the version of the library of a server, the error of a server that has none, or None for a function of somebody else's."""
-        # With the key of the call: some services refuse calls without one. Both ways to call are tried, as a user may have the right to one.
+        """Give the version of the library of a server, the error of a server that has none, or None for a function of
+        somebody else's."""
+        # With the key of the call: some services refuse calls without one. Both ways to call are tried, as a user may
+        # have the right to one.
         found = (yield Alone([["FCALL", "cl_version", "1", key]], key))[0]
         if isinstance(found, Exception):
             return found
@@ -436,10 +446,12 @@ class Doors:
 
     @staticmethod
     def _replace(old: int, key: str | bytes) -> Steps:
-        """Put the library into the place of an older one, in one transaction, and give the reply, or the error of what was refused.
+        """Put the library into the place of an older one, in one transaction, and give the reply, or the error of what
+        was refused.
 
-        REPLACE of one name would put this library over a newer one that came in between. Names of functions are unique on a server: beside a
-        library of another name, nothing is loaded. Where MULTI is refused, nothing else is sent: the rest would run one by one.
+        REPLACE of one name would put this library over a newer one that came in between. Names of functions are unique
+        on a server: beside a library of another name, nothing is loaded. Where MULTI is refused, nothing else is sent:
+        the rest would run one by one.
         """
         # One that an operator loaded is called throttle. Any other library of that name is somebody else's.
         by_hand = (yield Alone([["FUNCTION", "LIST", "LIBRARYNAME", "throttle"]], key))[0]

@@ -1,8 +1,8 @@
 """What a limiter of asyncio has for each event loop: connections belong to the loop in which they were opened.
 
-The client of a limiter serves the first loop. Every other one gets a copy of it, which shares its options and nothing that holds
-connections. A loop closes what was opened in it as it shuts down its asynchronous generators, which `asyncio.run`, pytest, asgiref and
-anyio have it do. What another one left open is dropped when its successor comes.
+The client of a limiter serves the first loop. Every other one gets a copy of it, which shares its options and nothing
+that holds connections. A loop closes what was opened in it as it shuts down its asynchronous generators, which
+`asyncio.run`, pytest, asgiref and anyio have it do. What another one left open is dropped when its successor comes.
 """
 
 from __future__ import annotations
@@ -106,7 +106,8 @@ async def _closed(line: Line, until: AsyncGenerator[None]) -> None:
 
 
 def copy_of_client(client: Any) -> Any:
-    """Return a client like this one that has none of its connections: for one server, a cluster or the master of a Sentinel."""
+    """Return a client like this one that has none of its connections: for one server, a cluster or the master of a
+    Sentinel."""
     made = copy.copy(client)
     if hasattr(client, "nodes_manager"):
         made.nodes_manager = _copy_of_manager(client.nodes_manager)
@@ -162,7 +163,8 @@ def copy_of_pool(pool: Any, **changed: Any) -> Any:
 async def close_client(client: Any) -> None:
     """Close the connections of a client in their loop. It may be used again."""
     if hasattr(client, "nodes_manager"):
-        # Not by the client itself: valkey-py is closed for ever then, and redis-py closes nothing after a call that lost its connection.
+        # Not by the client itself: valkey-py is closed for ever then, and redis-py closes nothing after a call that
+        # lost its connection.
         manager, client._initialize = client.nodes_manager, True
         for nodes in ("nodes_cache", "startup_nodes"):
             await (getattr(manager, "aclose", None) or manager.close)(nodes)

@@ -1,7 +1,7 @@
 """A call that waits where the server has no module, and so cannot make it wait: it asks until the call is let through.
 
-Nobody stands in line then: who asks at the right moment gets the units. Limits that are all rates are asked once, since the server reserves
-their units in order of arrival.
+Nobody stands in line then: who asks at the right moment gets the units. Limits that are all rates are asked once, since
+the server reserves their units in order of arrival.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def polling(call: Call, poll: float | None, clock: Callable[[], float] = time.mo
         if not result.limited and result.wait:
             yield Pause(result.wait.total_seconds(), Call("refund", call.keys, cost=call.cost))
         after = result.retry_after
-        # What is reserved, or a ban, ends when it was said to: the module, too, tells a caller at once that it is too late for it.
+        # What is reserved, or a ban, ends when it was said to: the module, too, tells a caller at once that it is too
+        # late for it.
         if not result.limited or after is None or left <= 0 or (reserves and not result.banned) or (result.banned and after.total_seconds() > left):
             waited = clock() - began
             return replace(result, wait=timedelta(milliseconds=int(waited * 1000)))
@@ -61,5 +62,6 @@ def polling(call: Call, poll: float | None, clock: Callable[[], float] = time.mo
 
 
 def pause(after: float, poll: float) -> float:
-    """Return how long a caller pauses that can succeed after some seconds. Callers that were told the same come apart."""
+    """Return how long a caller pauses that can succeed after some seconds. Callers that were told the same come
+    apart."""
     return max(0.001, after + random.uniform(0, after / 10) if after <= poll else random.uniform(poll / 2, poll))

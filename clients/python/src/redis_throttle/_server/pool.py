@@ -1,4 +1,5 @@
-"""What calls for threads and for asyncio share: a client of redis-py or valkey-py, its pool, and how many calls that has connections for."""
+"""What calls for threads and for asyncio share: a client of redis-py or valkey-py, its pool, and how many calls that
+has connections for."""
 
 from __future__ import annotations
 
@@ -49,7 +50,8 @@ LONGEST = 100
 
 
 def failed(made: ThrottleError, together: object) -> ThrottleError:
-    """Return the error of a call whose pipeline failed: for a guard that is one failure, however many calls shared it."""
+    """Return the error of a call whose pipeline failed: for a guard that is one failure, however many calls shared
+    it."""
     if isinstance(made, OutageError):
         made._together = together
     return made
@@ -79,7 +81,8 @@ def is_cluster(client: Any) -> bool:
 def pool_of(client: Any) -> Any:
     """Return the pool of a client for one server; None if it has its own way to send.
 
-    One that keeps to a connection (`single_connection_client`) has a pool, too. Over that connection it sends a lost call again.
+    One that keeps to a connection (`single_connection_client`) has a pool, too. Over that connection it sends a lost
+    call again.
     """
     return getattr(client, "connection_pool", None)
 
@@ -94,10 +97,11 @@ def pool_arguments(pool: Any) -> tuple[str, ...]:
 
 
 def own_pool(pool: Any, timeout: float) -> Any:
-    """Return a pool like that of a client by whose own timeouts and retries a caller might wait for longer; None if none would.
+    """Return a pool like that of a client by whose own timeouts and retries a caller might wait for longer; None if
+    none would.
 
-    What a client does for others over its connections, such as a read that blocks, is none of the limiter's business, so they stay as
-    they are.
+    What a client does for others over its connections, such as a read that blocks, is none of the limiter's business,
+    so they stay as they are.
     """
     given = getattr(pool, "connection_kwargs", None)
     if given is None:
@@ -141,7 +145,8 @@ def node_of(client: Any, key: str | bytes) -> str:
 
 
 def doors_of(commands: Commands, event: Callable[[], Any], transport: Any) -> Doors:
-    """Return the doors of the servers of a client. Of one that has its own way to send nobody knows where they are: they have the module."""
+    """Return the doors of the servers of a client. Of one that has its own way to send nobody knows where they are:
+    they have the module."""
     if transport.pool is None and not transport.cluster:
         if commands == "functions":
             raise TypeError('commands "functions" needs a client with a connection_pool, or one for a cluster')
@@ -160,7 +165,8 @@ _overheard: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def overhear(manager: Any, asynchronous: bool) -> None:
-    """Have what looks for the master say why no Sentinel names it. The libraries tell the classes of the errors, and nothing else."""
+    """Have what looks for the master say why no Sentinel names it. The libraries tell the classes of the errors, and
+    nothing else."""
     if manager in _overheard:
         return
     _overheard.add(manager)
@@ -218,7 +224,8 @@ WHO = ("INFO", "server")
 
 
 def run_of(reply: object) -> str:
-    """Return what tells a server from all others, and from itself before a restart, in its reply to WHO; nothing if a user may not ask."""
+    """Return what tells a server from all others, and from itself before a restart, in its reply to WHO; nothing if a
+    user may not ask."""
     text = reply.decode(errors="replace") if isinstance(reply, bytes) else str(reply)
     found = re.search(r"^run_id:(\w+)", text, re.MULTILINE)
     return "" if found is None else found[1]
@@ -232,7 +239,8 @@ def elsewhere() -> ConnectionError:
 def asking(options: Mapping[str, Any], place: Place, patience: float) -> dict[str, Any]:
     """Return what a connection is made with that asks the server at a place for a sign of life.
 
-    It does not log in: that it has to is a sign of life, too. So the certificate need not have the address in place of a name.
+    It does not log in: that it has to is a sign of life, too. So the certificate need not have the address in place of
+    a name.
     """
     changed: dict[str, Any] = {**options, "socket_timeout": patience}
     if not isinstance(place, str):
@@ -310,7 +318,8 @@ class Pooled:
         return not self.doors.direct and self.doors.without_module(self.node_of(key))
 
     def node_of(self, key: str | bytes) -> str:
-        """Return the name of the node of a cluster that has a key; nothing where there is one server, or while the cluster is unknown."""
+        """Return the name of the node of a cluster that has a key; nothing where there is one server, or while the
+        cluster is unknown."""
         return node_of(self.client, key) if self.cluster else ""
 
 
@@ -319,7 +328,8 @@ def _unlock_in_children(owner: object) -> None:
 
 
 def _with_locks(owner: Any) -> Iterable[object]:
-    """Return what has locks beside owner, which is a pool, or a client for a cluster: its nodes have pools, and pools have dispatchers."""
+    """Return what has locks beside owner, which is a pool, or a client for a cluster: its nodes have pools, and pools
+    have dispatchers."""
     manager = getattr(owner, "nodes_manager", None)
     nodes = () if manager is None else manager.nodes_cache.values()
     clients = (getattr(node, "redis_connection", None) or getattr(node, "valkey_connection", None) for node in nodes)

@@ -24,13 +24,14 @@ from .transport import Transport
 class Remote:
     """Sends calls to Redis or Valkey. A `Limiter` on a client has one.
 
-    `client` is a client of redis-py or valkey-py: for one server, a cluster, or the master of a Sentinel. It stays yours to close.
-    `patience` is how long a call that waits goes on without a sign of life of the server, which is asked meanwhile: 3 s.
+    `client` is a client of redis-py or valkey-py: for one server, a cluster, or the master of a Sentinel. It stays
+    yours to close. `patience` is how long a call that waits goes on without a sign of life of the server, which is
+    asked meanwhile: 3 s.
 
-    A server with the module is sent its commands. One without it gets the function library, which this package carries, and is sent
-    functions, or scripts where it refuses functions. A line of the log says so. `commands` fixes the choice: `"module"` or `"functions"`
-    (and scripts) in place of `"auto"`. A function cannot make its caller wait: `poll` is the longest pause between two questions of a call
-    that waits. Without it such a call is a mistake there.
+    A server with the module is sent its commands. One without it gets the function library, which this package carries,
+    and is sent functions, or scripts where it refuses functions. A line of the log says so. `commands` fixes the
+    choice: `"module"` or `"functions"` (and scripts) in place of `"auto"`. A function cannot make its caller wait:
+    `poll` is the longest pause between two questions of a call that waits. Without it such a call is a mistake there.
     """
 
     def __init__(self, client: Client, *, timeout: Duration = "200ms", patience: Duration = "3s", commands: Commands = "auto",
@@ -43,7 +44,8 @@ class Remote:
     @classmethod
     def from_url(cls, url: str, *, timeout: Duration = "200ms", patience: Duration = "3s", commands: Commands = "auto", poll: Duration | None = None,
                  options: Mapping[str, Any] | None = None) -> Remote:
-        """Return one with a client for a URL that fails fast: see `redis_throttle.connect`. Closing it closes the client."""
+        """Return one with a client for a URL that fails fast: see `redis_throttle.connect`. Closing it closes the
+        client."""
         make = functools.partial(connect, url, timeout=timeout, options=options)
         try:
             client = make()
@@ -98,7 +100,8 @@ class Remote:
         return read_inspection(self._transport.ask(["CL.INSPECT", key], key, "CL.INSPECT"))
 
     def node_of(self, key: str) -> str:
-        """Return the name of the node of a cluster that has a key; nothing where there is one server, or while the cluster is unknown."""
+        """Return the name of the node of a cluster that has a key; nothing where there is one server, or while the
+        cluster is unknown."""
         return self._transport.node_of(key)
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
 """How a call reaches the server over a client for threads: once, whatever the client's retries.
 
-A call that charges units and is sent again because its reply was lost would charge twice. So a call goes over a connection of
-the client's pool by hand. A call that waits has a connection of its own, outside of the pool: callers that wait, and that may
-have long left, would keep everybody else from the server.
+A call that charges units and is sent again because its reply was lost would charge twice. So a call goes over a
+connection of the client's pool by hand. A call that waits has a connection of its own, outside of the pool: callers
+that wait, and that may have long left, would keep everybody else from the server.
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ class Transport(Pooled):
         return self._take(self.doors.send(words, key, command, self.node_of(key), lacking))
 
     def apart(self, words: Words, key: str | bytes) -> Any:
-        """Send a command by itself, and return its reply. No call shares its pipeline, and so waits for a long reply."""
+        """Send a command by itself, and return its reply. No call shares its pipeline, and so waits for a long
+        reply."""
         try:
             if self.pool is None:
                 return self._send(words, key)
@@ -259,7 +260,8 @@ class Transport(Pooled):
                 waiting.done.set()
 
     def _look_for_master(self, *replies: object) -> bool:
-        """Close the idle connections when a server is not the master any more: the next call asks anew where the address leads."""
+        """Close the idle connections when a server is not the master any more: the next call asks anew where the
+        address leads."""
         if not any(is_demoted(reply) for reply in replies):
             return False
         if self.pool is not None:
@@ -326,7 +328,8 @@ class Transport(Pooled):
     def _leave(self, call: Call, connection: Any) -> None:
         """End the wait of a caller that has left, and return the units that were granted to it.
 
-        The connection is closed in one direction only: an answer may be on its way. What was only reserved the server takes back.
+        The connection is closed in one direction only: an answer may be on its way. What was only reserved the server
+        takes back.
         """
         with contextlib.suppress(Exception):
             stream = getattr(connection, "_sock", None)
@@ -357,7 +360,8 @@ class Transport(Pooled):
         return run_of(self._answer_of(connection))
 
     def _see_alive(self, waiting: Any, pool: Any, options: dict[str, Any], run: str) -> None:
-        """Ask the server of a call that waits for a sign of life. Any reply is one. One call asks for all that wait there.
+        """Ask the server of a call that waits for a sign of life. Any reply is one. One call asks for all that wait
+        there.
 
         The client's address may lead to a new master by now: its reply would say nothing about a server that hangs.
         """
@@ -389,7 +393,8 @@ class Transport(Pooled):
         return None
 
     def _not_there(self, pool: Any, options: dict[str, Any], run: str) -> Exception | None:
-        """Return an error if another server answers by now where a call waits, such as behind a balancer. It tells only who logs in."""
+        """Return an error if another server answers by now where a call waits, such as behind a balancer. It tells only
+        who logs in."""
         connection = pool.connection_class(**{**options, "socket_timeout": self.patience})
         there = ""
         with contextlib.suppress(Exception):

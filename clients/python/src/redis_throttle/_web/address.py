@@ -1,4 +1,5 @@
-"""Which key the address of a client makes. spec/clients/addresses.json has the rules as a table that every language is held to."""
+"""Which key the address of a client makes. spec/clients/addresses.json has the rules as a table that every language is
+held to."""
 
 from __future__ import annotations
 
@@ -23,17 +24,18 @@ _ENTRY = re.compile(r"(?P<v4>[0-9.]+):(?P<port4>[0-9]{1,5})|\[(?P<v6>[^\[\]]*:[^
 
 
 def client_address(source: Peer, *, ipv6: int = 64, trusted: Iterable[str | Network] = ()) -> str:
-    """Return the key of the client's address: `203.0.113.7`, or `2001:db8:1:2::/64`, since a host may use all addresses of its network.
+    """Return the key of the client's address: `203.0.113.7`, or `2001:db8:1:2::/64`, since a host may use all addresses
+    of its network.
 
-    `source` is an address, the scope of an ASGI request, or the environ of a WSGI request. `ipv6` is the length of the prefix
-    that IPv6 addresses of one client have in common. IPv4 inside IPv6 is IPv4.
+    `source` is an address, the scope of an ASGI request, or the environ of a WSGI request. `ipv6` is the length of the
+    prefix that IPv6 addresses of one client have in common. IPv4 inside IPv6 is IPv4.
 
-    `trusted` are the addresses and networks of your proxies, such as `"10.1.0.0/24"`. The client of a request that comes from one
-    of them is read from X-Forwarded-For: it is the first address from the right that is not trusted. Trust proxies alone, and only
-    those that append to the field or replace it.
+    `trusted` are the addresses and networks of your proxies, such as `"10.1.0.0/24"`. The client of a request that
+    comes from one of them is read from X-Forwarded-For: it is the first address from the right that is not trusted.
+    Trust proxies alone, and only those that append to the field or replace it.
 
-    A peer without an address, as at a Unix socket, is a proxy on this machine. Where X-Forwarded-For names nobody either, the key is
-    `"@"`: all such requests are limited together. That is logged once.
+    A peer without an address, as at a Unix socket, is a proxy on this machine. Where X-Forwarded-For names nobody
+    either, the key is `"@"`: all such requests are limited together. That is logged once.
     """
     if isinstance(ipv6, bool) or not isinstance(ipv6, int) or not 1 <= ipv6 <= 128:
         raise ValueError(f"ipv6 must be the length of a prefix, from 1 to 128, not {ipv6!r}")
@@ -54,14 +56,16 @@ def client_address(source: Peer, *, ipv6: int = 64, trusted: Iterable[str | Netw
 
 
 def from_networks(networks: Iterable[str | Network], *, trusted: Iterable[str | Network] = ()) -> Callable[[Peer], bool]:
-    """Return a function that says whether a request is of a client in one of these networks, such as `"10.0.0.0/8"`. An address alone is one, too.
+    """Return a function that says whether a request is of a client in one of these networks, such as `"10.0.0.0/8"`. An
+    address alone is one, too.
 
     It is what `skip` is made of, for routes by hand and hosts that have something like it:
 
         inside = from_networks(["10.0.0.0/8", "127.0.0.1"], trusted=["10.1.0.0/24"])
         limiter.request_filter(lambda: inside(request.environ))  # Flask-Limiter
 
-    It takes what `client_address` takes as `source`, and finds the client in the same way. A request whose client is not certain is of none.
+    It takes what `client_address` takes as `source`, and finds the client in the same way. A request whose client is
+    not certain is of none.
     """
     return within(networks, trusted, "networks")
 
@@ -143,7 +147,8 @@ def _address(text: str) -> Address | None:
 def _behind(proxies: Sequence[Network], peer: Address | None, fields: Sequence[str]) -> tuple[Address | None, bool]:
     """Walk from the peer to the client, from the right end of X-Forwarded-For, where the nearest proxy wrote.
 
-    Return whether the client is alone, too: nothing is left to read but perhaps its own address, which a server before this one has read.
+    Return whether the client is alone, too: nothing is left to read but perhaps its own address, which a server before
+    this one has read.
     """
     at = peer
     left = ",".join(fields).split(",") if fields else []

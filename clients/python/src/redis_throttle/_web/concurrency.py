@@ -1,4 +1,5 @@
-"""What the middlewares share that limit how many requests are served at a time: each holds a lease while it is served."""
+"""What the middlewares share that limit how many requests are served at a time: each holds a lease while it is
+served."""
 
 from __future__ import annotations
 

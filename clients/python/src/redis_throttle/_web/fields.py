@@ -103,7 +103,8 @@ def retry_after_fields(after: timedelta | None) -> list[Header]:
 
 
 def header_fields(limits: Sequence[tuple[Limit, ...]], result: Result, x_ratelimit: XRateLimit | None = None) -> list[Header]:
-    """Return the header fields of a response. limits has those that counted, one tuple for each key of the call. No field tells of shadows."""
+    """Return the header fields of a response. limits has those that counted, one tuple for each key of the call. No
+    field tells of shadows."""
     if result.by in ("policy", "none"):  # nothing is known of the limits, or there are none
         return retry_after_fields(result.retry_after) if result.limited else []
     policies = [Policies(some) for some in limits]

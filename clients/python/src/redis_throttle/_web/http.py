@@ -41,7 +41,8 @@ Steps = Generator[Any, Any, T]
 
 
 def check_decider(decider: object, asynchronous: bool) -> None:
-    """Refuse what decides nothing, or decides in the other way: a middleware of asyncio must not block, and another one cannot await."""
+    """Refuse what decides nothing, or decides in the other way: a middleware of asyncio must not block, and another one
+    cannot await."""
     decide = getattr(decider, "decide", None)
     if not callable(decide):
         raise TypeError(f"limiter must be a Limiter or another decider, not {decider!r}")
@@ -54,7 +55,8 @@ def check_decider(decider: object, asynchronous: bool) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What becomes of a request: it is answered with a status, or goes ahead (None), and its response gets the header fields."""
+    """What becomes of a request: it is answered with a status, or goes ahead (None), and its response gets the header
+    fields."""
 
     status: Literal[429, 503] | None = None
     fields: tuple[Header, ...] = ()
@@ -62,7 +64,8 @@ class Outcome:
 
 
 def unavailable(retry_after: int) -> Outcome:
-    """Return the outcome of a request that is turned away without a decision. `retry_after` is in seconds; 0 is none."""
+    """Return the outcome of a request that is turned away without a decision. `retry_after` is in seconds; 0 is
+    none."""
     body = b"Service Unavailable\n"
     after = [("Retry-After", str(retry_after))] if retry_after else []
     return Outcome(503, (*after, ("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))), body)
@@ -126,7 +129,8 @@ class Failures(Generic[Request]):
 def key_of_route(limits: Limits | Callable[[Request], Now[Limits]] | None, key: object, keys: object, *, name: str, ipv6: int,
                  trusted: Iterable[str | Network], skip: object, policy: str | None, route: Callable[[Request], str], peer: Callable[[Request], Peer]
                  ) -> Callable[[Request], str] | None:
-    """Return the default key of a route, which has a state of its own unless it has a name; None if there is a key, or keys."""
+    """Return the default key of a route, which has a state of its own unless it has a name; None if there is a key, or
+    keys."""
     proxies = networks(trusted)
     client_address("127.0.0.1", ipv6=ipv6)  # raises if it is wrong
     if key is not None or keys is not None:
@@ -141,7 +145,8 @@ def key_of_route(limits: Limits | Callable[[Request], Now[Limits]] | None, key: 
 
 
 def _called(limits: tuple[Limit, ...]) -> str:
-    """Return what stands for limits in a key: their policy, or else the limits themselves, without what a call takes of them."""
+    """Return what stands for limits in a key: their policy, or else the limits themselves, without what a call takes of
+    them."""
     return policy_of(limits) or " ".join(limit.policy for limit in limits)
 
 
@@ -149,7 +154,8 @@ _policies: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary(
 
 
 class Policy(Generic[Request]):
-    """Which limits a request counts for, and what its response says. See `redis_throttle.asgi` and `redis_throttle.wsgi`."""
+    """Which limits a request counts for, and what its response says. See `redis_throttle.asgi` and
+    `redis_throttle.wsgi`."""
 
     def __init__(
         self,
@@ -318,7 +324,8 @@ def denied(fields: tuple[Header, ...], content_type: str, body: bytes) -> Outcom
 
 
 def problem(limits: Sequence[tuple[Limit, ...]], result: Result) -> bytes:
-    """Return the problem document of a request that is denied, by limits that counted. No limit is named where a ban or a policy denied it."""
+    """Return the problem document of a request that is denied, by limits that counted. No limit is named where a ban or
+    a policy denied it."""
     document: dict[str, object] = {
         "type": "https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
         "title": "Abnormal Usage Detected",

@@ -1,4 +1,5 @@
-"""What the adapters for outgoing requests share: whose limits a request counts for, and that it waits its turn or fails fast."""
+"""What the adapters for outgoing requests share: whose limits a request counts for, and that it waits its turn or fails
+fast."""
 
 from __future__ import annotations
 

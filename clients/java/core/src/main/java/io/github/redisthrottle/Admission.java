@@ -25,12 +25,16 @@ import java.util.stream.LongStream;
  * }
  * }</pre>
  *
- * <p>Closing it frees the slots, and charges what was used in place of what was taken: more, into debt if need be, or less. Slots last for
- * their ttl and are not renewed, so it is longer than the work; when they have lapsed, closing throws a {@link LeaseLostException}. A
- * settlement that meets an outage or an overload is repeated in the background until the slots lapse.
+ * <p>Closing it frees the slots, and charges what was used in place of what was taken: more, into debt if need be, or
+ * less. Slots last for their ttl and are not renewed, so it is longer than the work; when they have lapsed, closing
+ * throws a {@link LeaseLostException}. A settlement that meets an outage or an overload is repeated in the background
+ * until the slots lapse.
  */
 public final class Admission implements AutoCloseable {
-  /** For how long after its slots would have lapsed an admission is given back that nobody knows of: the server may grant it yet. */
+  /**
+   * For how long after its slots would have lapsed an admission is given back that nobody knows of: the server may
+   * grant it yet.
+   */
   private static final long STALE_NS = TimeUnit.SECONDS.toNanos(5);
 
   private final Limiter limiter;
@@ -86,8 +90,8 @@ public final class Admission implements AutoCloseable {
   }
 
   /**
-   * Says how many units of a key's limits were used in the end: one number for all of its limits, or one for each. The last word counts.
-   * Limits that nothing is said of keep what was taken of them.
+   * Says how many units of a key's limits were used in the end: one number for all of its limits, or one for each. The
+   * last word counts. Limits that nothing is said of keep what was taken of them.
    */
   public void used(String key, long... units) {
     int index = IntStream.range(0, charged.size()).filter(i -> charged.get(i).name().equals(key) && !charged.get(i).leased()).findFirst().orElse(-1);
@@ -118,7 +122,10 @@ public final class Admission implements AutoCloseable {
     }
   }
 
-  /** Frees the slots, and charges what was used. Returns whether the admission was still there; later calls change nothing. */
+  /**
+   * Frees the slots, and charges what was used. Returns whether the admission was still there; later calls change
+   * nothing.
+   */
   public boolean settle() {
     return Stages.await(this::settleAsync);
   }

@@ -4,8 +4,8 @@ import java.time.Duration;
 import java.util.concurrent.CompletionStage;
 
 /**
- * The verbs of a {@link Limiter} without blocking: {@code limiter.async()}. Each stage completes with an {@link OutageException}, an
- * {@link OverloadException} or a {@link MistakeException} when there is no decision.
+ * The verbs of a {@link Limiter} without blocking: {@code limiter.async()}. Each stage completes with an
+ * {@link OutageException}, an {@link OverloadException} or a {@link MistakeException} when there is no decision.
  */
 public final class AsyncLimiter {
   private final Limiter limiter;
@@ -44,7 +44,10 @@ public final class AsyncLimiter {
     return limiter.inspectAsync(key);
   }
 
-  /** As {@link Limiter#waitFor(String, Limit...)}: it completes when the units were taken. Cancelling its future gives up the wait. */
+  /**
+   * As {@link Limiter#waitFor(String, Limit...)}: it completes when the units were taken. Cancelling its future gives
+   * up the wait.
+   */
   public CompletionStage<Result.Allowed> waitFor(String key, Limit... limits) {
     return take(Call.waitFor(key, limits));
   }

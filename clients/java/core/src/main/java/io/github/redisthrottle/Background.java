@@ -4,7 +4,10 @@ import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 
-/** Where leases are renewed, and where calls are repeated that give something back: a daemon thread, or an executor that was given. */
+/**
+ * Where leases are renewed, and where calls are repeated that give something back: a daemon thread, or an executor that
+ * was given.
+ */
 record Background(ScheduledExecutorService scheduler, boolean isOwn) implements AutoCloseable {
   /** Returns one whose thread begins with the first task, and ends when there has been none for a while. */
   static Background own() {

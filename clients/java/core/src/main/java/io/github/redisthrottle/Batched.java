@@ -17,8 +17,8 @@ import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Takes units from the server by the batch, and hands them out in the process: for keys with thousands of calls a second. Callers that come
- * at the same time share one call to the server.
+ * Takes units from the server by the batch, and hands them out in the process: for keys with thousands of calls a
+ * second. Callers that come at the same time share one call to the server.
  *
  * <pre>{@code
  * Guard guard = Guard.of(Remote.over(connection), Guard.Policy.FAIL);
@@ -28,26 +28,30 @@ import org.jspecify.annotations.Nullable;
  * }
  * }</pre>
  *
- * <p><b>What holds.</b> A unit is charged on the server before it is handed out, and handed out once, up to {@code maxAge} after it was
- * charged. So all processes together never hand out more than the server let through. In any interval they hand out at most what the limits
- * let through in one that is longer by {@code maxAge}, and at most {@code units} for each process more than the limits let through in it.
+ * <p><b>What holds.</b> A unit is charged on the server before it is handed out, and handed out once, up to
+ * {@code maxAge} after it was charged. So all processes together never hand out more than the server let through. In
+ * any interval they hand out at most what the limits let through in one that is longer by {@code maxAge}, and at most
+ * {@code units} for each process more than the limits let through in it.
  *
- * <p>With {@link Options#processes} the bound is the limit itself: every call has {@code units} times {@code processes} added to the
- * {@link Limit#spare} of its limits. All calls on the key have to go through a Batched like this one, in each process with the same limits.
- * Less can be had at once then: a rate with a burst of 1000, 100 units and 4 processes lets bursts of 600 through. A limit of which nothing would
- * be left is an {@link IllegalArgumentException}, and so is a window, or a fixed limit beside others, of which less than half would be left.
- * One exception remains: a server that stands still for so long that a refund is given up, and executes it later all the same, lets the units
- * of the refund through in addition. A fixed limit that is the only one needs none of this: its units end with their window.
+ * <p>With {@link Options#processes} the bound is the limit itself: every call has {@code units} times {@code processes}
+ * added to the {@link Limit#spare} of its limits. All calls on the key have to go through a Batched like this one, in
+ * each process with the same limits. Less can be had at once then: a rate with a burst of 1000, 100 units and 4
+ * processes lets bursts of 600 through. A limit of which nothing would be left is an {@link IllegalArgumentException},
+ * and so is a window, or a fixed limit beside others, of which less than half would be left. One exception remains: a
+ * server that stands still for so long that a refund is given up, and executes it later all the same, lets the units of
+ * the refund through in addition. A fixed limit that is the only one needs none of this: its units end with their
+ * window.
  *
- * <p><b>What it withholds.</b> It holds {@code units} for each process and key at most, for {@code maxAge} at most: another process may be limited
- * although there are units left here. The first batch of a key is one unit. Batches double while they are used up, and shrink to what was
- * used when they are not. Units that are left after {@code maxAge} are returned, and {@link #close} returns the rest. A process that crashes
- * leaves its units charged.
+ * <p><b>What it withholds.</b> It holds {@code units} for each process and key at most, for {@code maxAge} at most:
+ * another process may be limited although there are units left here. The first batch of a key is one unit. Batches
+ * double while they are used up, and shrink to what was used when they are not. Units that are left after
+ * {@code maxAge} are returned, and {@link #close} returns the rest. A process that crashes leaves its units charged.
  *
- * <p><b>What is not batched.</b> All verbs but limit, calls on several keys, calls that cost 0 or more than {@code units}, with options beside
- * the cost, and with limits that have {@link Limit#take} or {@link Limit#shadow}. Nor is a key for {@code maxAge} after it was decided without the
- * server. Denials are remembered as by {@link Cached}. {@link Result#by} of a result from a batch is BATCH; it has the times of the call that
- * fetched it, counted down. A batch is fetched to the end when the caller that needed it leaves, since others may wait for it.
+ * <p><b>What is not batched.</b> All verbs but limit, calls on several keys, calls that cost 0 or more than
+ * {@code units}, with options beside the cost, and with limits that have {@link Limit#take} or {@link Limit#shadow}.
+ * Nor is a key for {@code maxAge} after it was decided without the server. Denials are remembered as by {@link Cached}.
+ * {@link Result#by} of a result from a batch is BATCH; it has the times of the call that fetched it, counted down. A
+ * batch is fetched to the end when the caller that needed it leaves, since others may wait for it.
  */
 public final class Batched implements Decider, AutoCloseable {
   /** For how long a return of units is tried: it matters to nobody who waits. */
@@ -82,8 +86,9 @@ public final class Batched implements Decider, AutoCloseable {
    *
    * @param units how many units of a key are held at most, by default 100
    * @param maxAge how long a unit is held at most, by default 100 ms
-   * @param processes how many processes take batches at the same time at most, each with one Batched of these units; count a new process
-   *     beside the old one while it takes over. 0, the default, does without: see {@link Batched} for what holds
+   * @param processes how many processes take batches at the same time at most, each with one Batched of these units;
+   *     count a new process beside the old one while it takes over. 0, the default, does without: see {@link Batched}
+   *     for what holds
    * @param keys how many keys have units at a time, by default 10,000. Calls on others go to the server, one by one
    * @param denialAge how long a denial is remembered at most, by default 10 s
    * @param onError is told when units could not be returned. They stay charged. By default nobody is
@@ -513,8 +518,9 @@ public final class Batched implements Decider, AutoCloseable {
   }
 
   /**
-   * Hands out units in order of arrival, to the one they were fetched for first. A caller that waited for the reply gets them even if they
-   * have ended meanwhile: so would a caller that had asked by itself. One that came after their end does not.
+   * Hands out units in order of arrival, to the one they were fetched for first. A caller that waited for the reply
+   * gets them even if they have ended meanwhile: so would a caller that had asked by itself. One that came after their
+   * end does not.
    */
   private void serve(Pot pot, Waiter first, long now) {
     for (Waiter waiter : pot.waiters) {
@@ -525,7 +531,10 @@ public final class Batched implements Decider, AutoCloseable {
     }
   }
 
-  /** Answers the first waiter, which was limited, and all calls that ask for as much and came before there were units again. */
+  /**
+   * Answers the first waiter, which was limited, and all calls that ask for as much and came before there were units
+   * again.
+   */
   private void deny(Pot pot, Waiter first, Result result, long asked) {
     long after = result.state().retryAfterMs();
     State.Draft shared = new State.Draft(result.state());
@@ -540,8 +549,8 @@ public final class Batched implements Decider, AutoCloseable {
   }
 
   /**
-   * Answers the first waiter with what was decided without the server, and sends everyone else to the decider behind for {@code maxAge}: units
-   * that the server does not know of are not kept.
+   * Answers the first waiter with what was decided without the server, and sends everyone else to the decider behind
+   * for {@code maxAge}: units that the server does not know of are not kept.
    */
   private void passBy(Pot pot, Waiter first, Result result, long now) {
     pot.direct = now + maxAgeNs;

@@ -7,10 +7,10 @@ import org.jspecify.annotations.Nullable;
 /**
  * Whether a server is left alone. It never waits, and is safe for use by several threads.
  *
- * <p>It opens after so many failures in a row, or four times as many within ten seconds if at least half of all calls failed. After the
- * pause one call tries the server: {@link #enter} lets it through, and what it says to {@link #leave} closes the breaker or opens it
- * again. Its rules are those of spec/clients/breaker.json. Resilience4j's circuit breaker counts otherwise: it has no failures in a row,
- * and no call that says nothing.
+ * <p>It opens after so many failures in a row, or four times as many within ten seconds if at least half of all calls
+ * failed. After the pause one call tries the server: {@link #enter} lets it through, and what it says to {@link #leave}
+ * closes the breaker or opens it again. Its rules are those of spec/clients/breaker.json. Resilience4j's circuit
+ * breaker counts otherwise: it has no failures in a row, and no call that says nothing.
  */
 final class Breaker {
   /** How a call went that was let through. */

@@ -7,20 +7,20 @@ import java.util.concurrent.CompletionStage;
 import java.util.function.LongSupplier;
 
 /**
- * Remembers denials, and answers the same call itself until its {@link Result#retryAfter} is over, or ten seconds. So a caller that keeps
- * asking while it is limited costs the server nothing.
+ * Remembers denials, and answers the same call itself until its {@link Result#retryAfter} is over, or ten seconds. So a
+ * caller that keeps asking while it is limited costs the server nothing.
  *
  * <pre>{@code
  * Limiter limiter = Limiter.over(Cached.of(Guard.of(Remote.over(connection), Guard.Policy.FAIL)));
  * }</pre>
  *
- * <p>Two calls are the same if they have the same keys, limits, cost and options. Allowed calls, errors, denials that no waiting ends, all
- * verbs but limit, and calls that charge a denied call, ban or take slots go to the server. {@link Result#by} is CACHE then, and the times
- * are counted down.
+ * <p>Two calls are the same if they have the same keys, limits, cost and options. Allowed calls, errors, denials that
+ * no waiting ends, all verbs but limit, and calls that charge a denied call, ban or take slots go to the server.
+ * {@link Result#by} is CACHE then, and the times are counted down.
  *
- * <p>A refund, a ban, a reset and a settlement that pass through make it forget their keys. Of those in other processes it learns nothing
- * until ten seconds are over: {@link #forget} helps where you know better. The server is told of the denials
- * that it answers, for its CL.TOP.
+ * <p>A refund, a ban, a reset and a settlement that pass through make it forget their keys. Of those in other processes
+ * it learns nothing until ten seconds are over: {@link #forget} helps where you know better. The server is told of the
+ * denials that it answers, for its CL.TOP.
  */
 public final class Cached implements Decider, AutoCloseable {
   private static final int MOST = 10_000;

@@ -154,7 +154,9 @@ public final class Call implements Cloneable {
     return one(Verb.REFUND, Key.of(key, Limits.checked(List.of(limits))));
   }
 
-  /** Takes units when they are there, in order of arrival (CL.WAIT): as long as it takes, or at most {@link #maxWait}. */
+  /**
+   * Takes units when they are there, in order of arrival (CL.WAIT): as long as it takes, or at most {@link #maxWait}.
+   */
   public static Call waitFor(String key, Limit... limits) {
     return one(Verb.WAIT, Key.of(key, Limits.checked(List.of(limits)))).maxWait(Durations.LONGEST_WAIT);
   }
@@ -190,8 +192,9 @@ public final class Call implements Cloneable {
   }
 
   /**
-   * Tells the server of so many calls on a key that were denied without it, so that its CL.TOP counts them (CL.DENIED). {@link Cached} and
-   * {@link Batched} do so by themselves. {@link Result#granted} is how many were counted: none while CL.TOP is off.
+   * Tells the server of so many calls on a key that were denied without it, so that its CL.TOP counts them (CL.DENIED).
+   * {@link Cached} and {@link Batched} do so by themselves. {@link Result#granted} is how many were counted: none while
+   * CL.TOP is off.
    */
   public static Call denied(String key, long count) {
     check(count > 0, "count must be 1 or more, not " + count);
@@ -222,8 +225,8 @@ public final class Call implements Cloneable {
   }
 
   /**
-   * Waits for so long at most. A limit reserves units of rates that come within it, and the caller holds its request for {@link
-   * Result#waited}. The call of a wait and a lease is answered when its turn has come.
+   * Waits for so long at most. A limit reserves units of rates that come within it, and the caller holds its request
+   * for {@link Result#waited}. The call of a wait and a lease is answered when its turn has come.
    */
   public Call maxWait(Duration longest) {
     check(!longest.isNegative(), "maxWait: " + longest + " is negative");

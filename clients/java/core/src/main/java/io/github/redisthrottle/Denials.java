@@ -8,7 +8,10 @@ import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 
-/** Denials that are remembered until their retryAfter, each under the words of its call. It is safe for use by several threads. */
+/**
+ * Denials that are remembered until their retryAfter, each under the words of its call. It is safe for use by several
+ * threads.
+ */
 final class Denials {
   private final int most;
   private final long maxAgeNs;

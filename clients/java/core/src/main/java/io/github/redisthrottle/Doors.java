@@ -16,11 +16,11 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.jspecify.annotations.Nullable;
 
 /**
- * How a call is sent to a server: as a command of the module, as a function of the library, or as a script. Each server has a door of its
- * own.
+ * How a call is sent to a server: as a command of the module, as a function of the library, or as a script. Each server
+ * has a door of its own.
  *
- * <p>Nothing is asked beforehand. A server that lacks what it is sent says so, and nothing has happened then; so the call itself is the
- * question, and a server with the module costs no round trip more.
+ * <p>Nothing is asked beforehand. A server that lacks what it is sent says so, and nothing has happened then; so the
+ * call itself is the question, and a server with the module costs no round trip more.
  */
 final class Doors {
   private static final Logger LOG = System.getLogger("io.github.redisthrottle");
@@ -39,7 +39,10 @@ final class Doors {
 
   private static final String SLOWLY = ": calls are sent as scripts, which take longer";
 
-  /** How long functions or scripts are called before a server is asked again: its rights, or what is loaded there, may have changed. */
+  /**
+   * How long functions or scripts are called before a server is asked again: its rights, or what is loaded there, may
+   * have changed.
+   */
   @SuppressWarnings("NonFinalStaticField") // tests do not wait
   static volatile Duration doorsLast = Duration.ofMinutes(5);
 
@@ -94,7 +97,10 @@ final class Doors {
     return plain ? connection.send(new Command(words, key)) : send(words, key, TRIES);
   }
 
-  /** Sends a command that waits for its turn, which takes the module, until its caller has left, or the server is silent for so long. */
+  /**
+   * Sends a command that waits for its turn, which takes the module, until its caller has left, or the server is silent
+   * for so long.
+   */
   CompletionStage<Object> sendWaiting(List<String> words, String key, CompletionStage<Void> left, Duration patience) {
     return connection.sendWaiting(new Command(words, key), left, patience);
   }
@@ -150,7 +156,10 @@ final class Doors {
         });
   }
 
-  /** Sends a call as a script that the server knows by its hash. Where no command is for scripts that only read, the other one is. */
+  /**
+   * Sends a call as a script that the server knows by its hash. Where no command is for scripts that only read, the
+   * other one is.
+   */
   private CompletionStage<Object> byHash(Door door, List<String> words, String key) {
     List<String> sent = Library.asScript(words, false);
     if (door.plain) {
@@ -167,7 +176,10 @@ final class Doors {
         });
   }
 
-  /** Forgets a door when the server is lost, or is no master any more: behind the next connection there may be the module. */
+  /**
+   * Forgets a door when the server is lost, or is no master any more: behind the next connection there may be the
+   * module.
+   */
   private CompletionStage<Object> forgets(String server, Door door, CompletionStage<Object> sent) {
     sent.whenComplete(
         (reply, error) -> {
@@ -216,7 +228,8 @@ final class Doors {
           if (version < Library.VERSION) {
             return Stages.chain(replace(key, version), loaded -> loaded(server, key, rounds, version, loaded));
           }
-          // It has to have our functions, too: ours misses its limits. A user may have the right to one way of calling them alone.
+          // It has to have our functions, too: ours misses its limits. A user may have the right to one way of calling
+          // them alone.
           return Stages.chain(
               send(key, "FCALL_RO", "cl_peek", "1", key),
               peeked -> {
@@ -258,9 +271,9 @@ final class Doors {
   }
 
   /**
-   * Names of functions are unique on a server, so an older library goes first, in the same transaction: REPLACE of one name would put this
-   * library over a newer one that came in between. An operator's is called throttle; if none of that name has
-   * cl_version, that one is somebody else's, and the older library has the name that a client gave it.
+   * Names of functions are unique on a server, so an older library goes first, in the same transaction: REPLACE of one
+   * name would put this library over a newer one that came in between. An operator's is called throttle; if none of
+   * that name has cl_version, that one is somebody else's, and the older library has the name that a client gave it.
    */
   private CompletionStage<Object> replace(String key, long old) {
     return Stages.chain(
@@ -307,7 +320,10 @@ final class Doors {
     return scripts(server, key, text, refused, replica ? SOON : doorsLast);
   }
 
-  /** Calls scripts from now on, unless the server is older than Redis 7.0: there a script would end in the middle, after it has charged. */
+  /**
+   * Calls scripts from now on, unless the server is older than Redis 7.0: there a script would end in the middle, after
+   * it has charged.
+   */
   private CompletionStage<Door> scripts(String server, String key, String text, String refused, Duration lasts) {
     return Stages.chain(
         send(key, "PEXPIRETIME", key),

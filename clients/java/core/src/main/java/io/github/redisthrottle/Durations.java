@@ -68,8 +68,8 @@ final class Durations {
   }
 
   /**
-   * Returns a length of time in whole milliseconds, as servers are told of waits, bans and leases, in ns. It never turns into 0,
-   * which means something else.
+   * Returns a length of time in whole milliseconds, as servers are told of waits, bans and leases, in ns. It never
+   * turns into 0, which means something else.
    */
   static long wholeMillis(Duration duration, String what) {
     long ns = nanos(duration, what);

@@ -17,8 +17,8 @@ import java.util.concurrent.CompletionStage;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A limiter for tests, which decides in this process by the rules of the server. Its clock begins at midnight UTC of 2000-01-01, and stands
- * still until {@link #advance} or {@link #setTime}.
+ * A limiter for tests, which decides in this process by the rules of the server. Its clock begins at midnight UTC of
+ * 2000-01-01, and stands still until {@link #advance} or {@link #setTime}.
  *
  * <pre>{@code
  * FakeLimiter fake = new FakeLimiter();
@@ -30,9 +30,10 @@ import org.jspecify.annotations.Nullable;
  * mailer.send("ann");
  * }</pre>
  *
- * <p>It is a {@link Decider}, for code that takes one; {@link #limiter} has the verbs. With JUnit, {@code @ExtendWith(ThrottleExtension.class)}
- * gives each test one as a parameter. Callers that wait are let in by {@link #advance}, in order of arrival and of priority; groups do not take
- * turns. Timers of the tested code, such as those that renew leases, go by the clock of the machine. It is safe for use by several threads.
+ * <p>It is a {@link Decider}, for code that takes one; {@link #limiter} has the verbs. With JUnit,
+ * {@code @ExtendWith(ThrottleExtension.class)} gives each test one as a parameter. Callers that wait are let in by
+ * {@link #advance}, in order of arrival and of priority; groups do not take turns. Timers of the tested code, such as
+ * those that renew leases, go by the clock of the machine. It is safe for use by several threads.
  */
 public final class FakeLimiter implements Decider, Inspector {
   private static final int MOST_ASKED = 10_000;
@@ -113,10 +114,16 @@ public final class FakeLimiter implements Decider, Inspector {
     /** Fails calls with an exception of yours, such as a {@link MistakeException}, and nothing is decided. */
     void fail(ThrottleException error);
 
-    /** Keeps calls waiting, as a server that stands still does. They are decided later, also those whose caller has left. */
+    /**
+     * Keeps calls waiting, as a server that stands still does. They are decided later, also those whose caller has
+     * left.
+     */
     void hang();
 
-    /** Decides calls and loses the replies: they end with an {@link OutageException}, and units are charged all the same. */
+    /**
+     * Decides calls and loses the replies: they end with an {@link OutageException}, and units are charged all the
+     * same.
+     */
     void loseReplies();
   }
 
@@ -180,10 +187,12 @@ public final class FakeLimiter implements Decider, Inspector {
   }
 
   /**
-   * Sets a policy, as {@code HSET throttle:policies} does for a limiter with {@link Policies}: at once, until {@link #reset}.
+   * Sets a policy, as {@code HSET throttle:policies} does for a limiter with {@link Policies}: at once, until
+   * {@link #reset}.
    *
    * @param field such as api, api/premium:* or api/user:42
-   * @param value such as RATE 60/m, or NONE; null takes the policy back. What cannot be read is an {@link IllegalArgumentException}
+   * @param value such as RATE 60/m, or NONE; null takes the policy back. What cannot be read is an
+   *     {@link IllegalArgumentException}
    */
   public void policy(String field, String value) {
     if (value != null) {
@@ -221,7 +230,9 @@ public final class FakeLimiter implements Decider, Inspector {
     next(Long.MAX_VALUE).fail(with);
   }
 
-  /** Keeps calls waiting until {@link #heal} or the next fault. They are decided then, also those whose caller has left. */
+  /**
+   * Keeps calls waiting until {@link #heal} or the next fault. They are decided then, also those whose caller has left.
+   */
   public void hang() {
     next(Long.MAX_VALUE).hang();
   }
@@ -240,7 +251,10 @@ public final class FakeLimiter implements Decider, Inspector {
         });
   }
 
-  /** Forgets everything, as if it were new: keys, faults, policies, what it was asked, the time. Callers in line get an {@link OutageException}. */
+  /**
+   * Forgets everything, as if it were new: keys, faults, policies, what it was asked, the time. Callers in line get an
+   * {@link OutageException}.
+   */
   public void reset() {
     fail(new OutageException("the limiter of the test was reset", null));
     heal();

@@ -13,17 +13,18 @@ import java.util.concurrent.atomic.LongAdder;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Protects a service from an outage of Redis. After five failures in a row the server is left alone, so that a dead one costs
- * microseconds instead of a timeout; once a second one call tries it, and a policy decides until it is back.
+ * Protects a service from an outage of Redis. After five failures in a row the server is left alone, so that a dead one
+ * costs microseconds instead of a timeout; once a second one call tries it, and a policy decides until it is back.
  *
  * <pre>{@code
  * Limiter limiter = Limiter.over(Guard.of(Remote.over(connection), Guard.Policy.OPEN));
  * }</pre>
  *
- * <p>A limiter on a connection has one with {@link Policy#FAIL}. The policy decides limits, peeks, waits, leases and admissions. What is
- * about the state on the server fails with the outage: refunds, bans, resets, and renewals, releases and settlements of what the server has
- * granted. In a cluster each server is guarded by itself. Only outages count: a mistake, an overload of this process and a caller that leaves say nothing about the server.
- * The log has one line when an outage begins, and one when it ends.
+ * <p>A limiter on a connection has one with {@link Policy#FAIL}. The policy decides limits, peeks, waits, leases and
+ * admissions. What is about the state on the server fails with the outage: refunds, bans, resets, and renewals,
+ * releases and settlements of what the server has granted. In a cluster each server is guarded by itself. Only outages
+ * count: a mistake, an overload of this process and a caller that leaves say nothing about the server. The log has one
+ * line when an outage begins, and one when it ends.
  */
 public final class Guard implements Decider, AutoCloseable {
   /** What becomes of a call while the server is away. */
@@ -35,8 +36,8 @@ public final class Guard implements Decider, AutoCloseable {
     /** It is denied. {@link Result#retryAfter} is the time until the server is tried again. */
     CLOSED,
     /**
-     * It is decided in this process, by its part of the limits: see {@link Guard#processes}. Each process begins with full limits, and knows
-     * nothing of the others. Nobody waits in line: a wait is answered at once.
+     * It is decided in this process, by its part of the limits: see {@link Guard#processes}. Each process begins with
+     * full limits, and knows nothing of the others. Nobody waits in line: a wait is answered at once.
      */
     LOCAL
   }
@@ -91,8 +92,8 @@ public final class Guard implements Decider, AutoCloseable {
   /**
    * As {@link #of(Decider, Policy)}.
    *
-   * @param failures after how many failures in a row the server is left alone, or four times as many in ten seconds if at least half of all
-   *     calls failed: 1 or more
+   * @param failures after how many failures in a row the server is left alone, or four times as many in ten seconds if
+   *     at least half of all calls failed: 1 or more
    * @param pause after which time one call tries it again
    */
   public static Guard of(Decider next, Policy policy, int failures, Duration pause) {
@@ -100,22 +101,26 @@ public final class Guard implements Decider, AutoCloseable {
   }
 
   /**
-   * Returns one whose policy {@link Policy#LOCAL} gives this process its part of the limits: a rate that is so many times as slow, and counts,
-   * capacities and slots divided and rounded down. A process has one unit at least, so all together may exceed a limit that is smaller than
-   * {@code processes} by that many units, unless {@link #neverMore}. By default there is one process.
+   * Returns one whose policy {@link Policy#LOCAL} gives this process its part of the limits: a rate that is so many
+   * times as slow, and counts, capacities and slots divided and rounded down. A process has one unit at least, so all
+   * together may exceed a limit that is smaller than {@code processes} by that many units, unless {@link #neverMore}.
+   * By default there is one process.
    */
   public Guard processes(int processes) {
     return with(new LocalLimits.Options(processes, localOptions.neverMore(), localOptions.keys()), "processes");
   }
 
-  /** Returns one whose policy {@link Policy#LOCAL} gives no process a unit of a limit that is smaller than {@link #processes}. */
+  /**
+   * Returns one whose policy {@link Policy#LOCAL} gives no process a unit of a limit that is smaller than
+   * {@link #processes}.
+   */
   public Guard neverMore() {
     return with(new LocalLimits.Options(localOptions.processes(), true, localOptions.keys()), "neverMore");
   }
 
   /**
-   * Returns one whose policy {@link Policy#LOCAL} remembers so many keys, by default 100,000. When there are more, those used least recently begin
-   * with full limits.
+   * Returns one whose policy {@link Policy#LOCAL} remembers so many keys, by default 100,000. When there are more,
+   * those used least recently begin with full limits.
    */
   public Guard keys(int keys) {
     return with(new LocalLimits.Options(localOptions.processes(), localOptions.neverMore(), keys), "keys");
@@ -169,7 +174,10 @@ public final class Guard implements Decider, AutoCloseable {
     return answers ? CompletableFuture.completedFuture(probed) : next.decide(call);
   }
 
-  /** Returns a call that is answered at once, and that tries the server for one that waits. A lease that it takes is the answer. */
+  /**
+   * Returns a call that is answered at once, and that tries the server for one that waits. A lease that it takes is the
+   * answer.
+   */
   private static Call probe(Call call) {
     return call.verb() == Call.Verb.WAIT ? Call.one(Call.Verb.PEEK, call.keys().get(0)).cost(call.cost()) : call.atOnce();
   }

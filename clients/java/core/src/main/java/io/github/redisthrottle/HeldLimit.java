@@ -9,12 +9,15 @@ import java.util.OptionalLong;
  * What a key holds of one limit: see {@link Inspection#limits}. Counts and bursts come with calls, and are not stored.
  *
  * @param kind of the limit
- * @param period to the millisecond; empty if the key does not tell: of a lone rate, and of a fixed window by the calendar
- * @param used the units, or denied calls, that count now; empty of a rate that is not full, where they depend on its count
+ * @param period to the millisecond; empty if the key does not tell: of a lone rate, and of a fixed window by the
+ *     calendar
+ * @param used the units, or denied calls, that count now; empty of a rate that is not full, where they depend on its
+ *     count
  * @param entries of a window: how many entries of its state count
- * @param nextAt when the first used units come back; empty if none is used, or the key does not tell: of a rate, and of a fixed window by
- *     the calendar
- * @param resetAt when all units are back; empty if none is used, or the key does not tell: of a fixed window by the calendar
+ * @param nextAt when the first used units come back; empty if none is used, or the key does not tell: of a rate, and of
+ *     a fixed window by the calendar
+ * @param resetAt when all units are back; empty if none is used, or the key does not tell: of a fixed window by the
+ *     calendar
  * @param queue by how much a rate was overdrawn when it was written, by reserved slots or debt, to the millisecond
  */
 public record HeldLimit(

@@ -9,8 +9,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
 
 /**
- * Calls that give something back, repeated in the background until the server has answered: releases and settlements. Both may be sent
- * any number of times. At most 10,000 are kept: those that came first are given up for others.
+ * Calls that give something back, repeated in the background until the server has answered: releases and settlements.
+ * Both may be sent any number of times. At most 10,000 are kept: those that came first are given up for others.
  */
 final class Later {
   private static final Logger LOG = System.getLogger("io.github.redisthrottle");
@@ -43,7 +43,9 @@ final class Later {
     this.scheduler = scheduler;
   }
 
-  /** Repeats a call for so long. It is through after so many replies, or when one says that something was given back. */
+  /**
+   * Repeats a call for so long. It is through after so many replies, or when one says that something was given back.
+   */
   void add(Call call, long ns, int replies) {
     if (ns <= 0) {
       return;

@@ -21,13 +21,14 @@ import org.jspecify.annotations.Nullable;
  * }
  * }</pre>
  *
- * <p>After the ttl the slot of a process that has died is free. A release that meets an outage or an overload is repeated in the
- * background until the lease lapses. Closing a lease that was lost throws a {@link LeaseLostException}.
+ * <p>After the ttl the slot of a process that has died is free. A release that meets an outage or an overload is
+ * repeated in the background until the lease lapses. Closing a lease that was lost throws a {@link LeaseLostException}.
  */
 public final class Lease implements AutoCloseable {
   /**
-   * How long a lease lasts at first. It is extended to its ttl as soon as the holder has the reply: until then nobody knows whether there
-   * is a holder, and a call that the server runs after its caller has left must not shut the slot for long.
+   * How long a lease lasts at first. It is extended to its ttl as soon as the holder has the reply: until then nobody
+   * knows whether there is a holder, and a call that the server runs after its caller has left must not shut the slot
+   * for long.
    */
   private static final long FIRST_NS = TimeUnit.SECONDS.toNanos(3);
 
@@ -85,8 +86,8 @@ public final class Lease implements AutoCloseable {
     CompletableFuture<Lease> lease = Stages.map(decided, result -> new Lease(limiter, call, ttlNs, sent, result.orThrow()));
     lease.whenComplete(
         (taken, error) -> {
-          // The server may have granted it all the same, unless it said itself what is wrong. One that stood still runs what it
-          // finds in its sockets in any order: one reply that there was no lease does not do.
+          // The server may have granted it all the same, unless it said itself what is wrong. One that stood still runs
+          // what it finds in its sockets in any order: one reply that there was no lease does not do.
           if (error != null && !(error instanceof LimitedException) && Errors.mayHaveRun(error)) {
             limiter.later().add(Call.release(call.key()).id(call.id()), first + STALE_NS, 2);
           }
@@ -136,7 +137,9 @@ public final class Lease implements AutoCloseable {
     }
   }
 
-  /** Gives the slot back. If that meets an outage or an overload, it goes on in the background until the lease lapses. */
+  /**
+   * Gives the slot back. If that meets an outage or an overload, it goes on in the background until the lease lapses.
+   */
   public void release() {
     Stages.await(this::releaseAsync);
   }

@@ -19,8 +19,8 @@ import java.util.function.Consumer;
  * static final Limit PER_MONTH = fixed(100_000, 1, ChronoUnit.MONTHS).zone("Europe/Berlin");
  * }</pre>
  *
- * <p>Its methods return a changed copy. Two limits with the same words are equal. A limit of any kind with a count of 0 lets nobody
- * through. What cannot be is an {@link IllegalArgumentException} that names the argument.
+ * <p>Its methods return a changed copy. Two limits with the same words are equal. A limit of any kind with a count of 0
+ * lets nobody through. What cannot be is an {@link IllegalArgumentException} that names the argument.
  */
 public final class Limit implements Rule, Cloneable {
   /** The algorithm of a limit. */
@@ -82,8 +82,8 @@ public final class Limit implements Rule, Cloneable {
   }
 
   /**
-   * Lets {@code count} units through per period at a steady rate, in bursts of up to {@code count} units unless {@link #burst} says
-   * otherwise.
+   * Lets {@code count} units through per period at a steady rate, in bursts of up to {@code count} units unless
+   * {@link #burst} says otherwise.
    *
    * @param count 0 or more; at most 10^9 a second
    * @param period positive, at most 292 years
@@ -98,15 +98,16 @@ public final class Limit implements Rule, Cloneable {
   }
 
   /**
-   * Lets {@code count} units through in each window of this length. Windows begin at the multiples of it since 1970, so a window of a
-   * day begins at midnight UTC.
+   * Lets {@code count} units through in each window of this length. Windows begin at the multiples of it since 1970, so
+   * a window of a day begins at midnight UTC.
    */
   public static Limit fixed(long count, Duration period) {
     return new Limit(Kind.FIXED, count, Length.of(period));
   }
 
   /**
-   * Lets {@code count} units through in each window of the calendar: {@code fixed(1000, 1, ChronoUnit.MONTHS)}. Weeks begin on Mondays.
+   * Lets {@code count} units through in each window of the calendar: {@code fixed(1000, 1, ChronoUnit.MONTHS)}. Weeks
+   * begin on Mondays.
    */
   public static Limit fixed(long count, long number, ChronoUnit unit) {
     return new Limit(Kind.FIXED, count, Length.of(number, unit));
@@ -131,7 +132,10 @@ public final class Limit implements Rule, Cloneable {
     return changed(limit -> limit.offsetNs = atLeast(0, Durations.nanos(offset, "the offset"), "the offset in ns"));
   }
 
-  /** Goes by the clocks of a zone of the IANA database, such as "Europe/Berlin": for a fixed limit of whole days, weeks and so on. */
+  /**
+   * Goes by the clocks of a zone of the IANA database, such as "Europe/Berlin": for a fixed limit of whole days, weeks
+   * and so on.
+   */
   public Limit zone(String zone) {
     return changed(limit -> limit.zone = Objects.requireNonNull(zone, "zone"));
   }
@@ -146,7 +150,10 @@ public final class Limit implements Rule, Cloneable {
     return changed(limit -> limit.take = atLeast(0, units, "take"));
   }
 
-  /** Says how many units were used in the end, for {@link Limiter#settle}. {@link #take} says how many were charged before. */
+  /**
+   * Says how many units were used in the end, for {@link Limiter#settle}. {@link #take} says how many were charged
+   * before.
+   */
   public Limit used(long units) {
     return changed(limit -> limit.used = atLeast(0, units, "used"));
   }
@@ -166,7 +173,9 @@ public final class Limit implements Rule, Cloneable {
     return changed(limit -> limit.name = printable(name));
   }
 
-  /** Names what is counted in the RateLimit-Policy field, such as "content-bytes". Without it the units are requests. */
+  /**
+   * Names what is counted in the RateLimit-Policy field, such as "content-bytes". Without it the units are requests.
+   */
   public Limit unit(String unit) {
     return changed(limit -> limit.unit = printable(unit));
   }
@@ -313,7 +322,9 @@ public final class Limit implements Rule, Cloneable {
     return changed(limit -> limit.policyName = policy);
   }
 
-  /** Returns whether the call says something of it that no policy changes: what is taken, or used, a reserve, or a unit. */
+  /**
+   * Returns whether the call says something of it that no policy changes: what is taken, or used, a reserve, or a unit.
+   */
   boolean hasOwn() {
     return take != UNSET || used != UNSET || spare != 0 || !unit.isEmpty();
   }

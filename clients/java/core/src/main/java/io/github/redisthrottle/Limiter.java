@@ -22,8 +22,9 @@ import org.jspecify.annotations.Nullable;
  * }</pre>
  *
  * <p>Options are those of a {@link Call}: {@code limiter.ask(Call.limit("user:42", limit).cost(3).each())}. Every
- * method throws an {@link OutageException}, an {@link OverloadException} or a {@link MistakeException} when there is no decision. A
- * thread that is interrupted while it waits gets a {@link CallInterruptedException}, and keeps its interrupted status.
+ * method throws an {@link OutageException}, an {@link OverloadException} or a {@link MistakeException} when there is no
+ * decision. A thread that is interrupted while it waits gets a {@link CallInterruptedException}, and keeps its
+ * interrupted status.
  */
 public final class Limiter implements Decider, AutoCloseable {
   private final Decider decider;
@@ -51,7 +52,10 @@ public final class Limiter implements Decider, AutoCloseable {
     return new Limiter(decider, inspectorOf(decider), Background.own());
   }
 
-  /** As {@link #over(Decider)}, which renews leases in the threads of an executor of yours. By default one daemon thread does. */
+  /**
+   * As {@link #over(Decider)}, which renews leases in the threads of an executor of yours. By default one daemon thread
+   * does.
+   */
   public static Limiter over(Decider decider, ScheduledExecutorService yours) {
     return new Limiter(decider, inspectorOf(decider), Background.of(yours));
   }
@@ -90,12 +94,17 @@ public final class Limiter implements Decider, AutoCloseable {
     return ask(Call.limit(key, limits).cost(cost));
   }
 
-  /** Takes a unit of the limits of several keys: all of them or none (CL.MLIMIT). In a cluster they need a common hash tag. */
+  /**
+   * Takes a unit of the limits of several keys: all of them or none (CL.MLIMIT). In a cluster they need a common hash
+   * tag.
+   */
   public Result limitAll(Keys keys) {
     return ask(Call.limitAll(keys));
   }
 
-  /** Takes a unit of one key: the first, in this order, that has room (CL.MLIMIT ANY). {@link Result#key} says which. */
+  /**
+   * Takes a unit of one key: the first, in this order, that has room (CL.MLIMIT ANY). {@link Result#key} says which.
+   */
   public Result limitAny(Keys keys) {
     return ask(Call.limitAny(keys));
   }
@@ -106,19 +115,20 @@ public final class Limiter implements Decider, AutoCloseable {
   }
 
   /**
-   * Tells what a key holds and until when, to somebody who does not know its limits: the first question when a customer calls (CL.INSPECT).
-   * It writes nothing, and no guard stands in front of it. {@link #peek}, which takes the limits, tells what is left.
+   * Tells what a key holds and until when, to somebody who does not know its limits: the first question when a customer
+   * calls (CL.INSPECT). It writes nothing, and no guard stands in front of it. {@link #peek}, which takes the limits,
+   * tells what is left.
    *
-   * @throws MistakeException if the key is of another kind, and of a limiter that is over neither a connection, a {@link Remote} nor a {@link
-   *     FakeLimiter}: what stands in front of them keeps no keys
+   * @throws MistakeException if the key is of another kind, and of a limiter that is over neither a connection, a
+   *     {@link Remote} nor a {@link FakeLimiter}: what stands in front of them keeps no keys
    */
   public Inspection inspect(String key) {
     return Stages.await(() -> inspectAsync(key));
   }
 
   /**
-   * Blocks until there is a unit, and takes it, in order of arrival (CL.WAIT). It is not called wait, which every object has. With a
-   * group or a priority it is {@code ask(Call.waitFor(...).group(...)).orThrow()}.
+   * Blocks until there is a unit, and takes it, in order of arrival (CL.WAIT). It is not called wait, which every
+   * object has. With a group or a priority it is {@code ask(Call.waitFor(...).group(...)).orThrow()}.
    *
    * @throws LimitedException if it never can succeed
    */
@@ -127,7 +137,8 @@ public final class Limiter implements Decider, AutoCloseable {
   }
 
   /**
-   * As {@link #waitFor(String, Limit...)}, for so long at most, which is more than none. If there will be no unit in time it fails at once.
+   * As {@link #waitFor(String, Limit...)}, for so long at most, which is more than none. If there will be no unit in
+   * time it fails at once.
    *
    * @throws LimitedException if there is no unit in time
    */
@@ -141,14 +152,17 @@ public final class Limiter implements Decider, AutoCloseable {
   }
 
   /**
-   * Bans a key: every call on it is denied for so long; {@link Duration#ZERO} lifts the ban (CL.BAN). A ban is never shortened. Returns how
-   * long the key is banned now.
+   * Bans a key: every call on it is denied for so long; {@link Duration#ZERO} lifts the ban (CL.BAN). A ban is never
+   * shortened. Returns how long the key is banned now.
    */
   public Duration ban(String key, Duration duration) {
     return ask(Call.ban(key, duration)).lasts();
   }
 
-  /** Forgets a key: its limits are full, no ban is in force, and no lease is held (DEL). Returns whether there was anything. */
+  /**
+   * Forgets a key: its limits are full, no ban is in force, and no lease is held (DEL). Returns whether there was
+   * anything.
+   */
   public boolean reset(String key) {
     return ask(Call.reset(key)).granted() != 0;
   }
@@ -191,8 +205,9 @@ public final class Limiter implements Decider, AutoCloseable {
   }
 
   /**
-   * Ends an admission that another process has taken: frees its slots, and charges or returns the difference between {@link Limit#used} and
-   * {@link Limit#take} (CL.SETTLE). Each is settled once, however often you call this. Returns whether there was one.
+   * Ends an admission that another process has taken: frees its slots, and charges or returns the difference between
+   * {@link Limit#used} and {@link Limit#take} (CL.SETTLE). Each is settled once, however often you call this. Returns
+   * whether there was one.
    */
   public boolean settle(Keys keys, String id) {
     return ask(Call.settle(keys).id(id)).allowed();

@@ -37,7 +37,8 @@ public final class Limits {
    *
    * <pre>RATE 5/s BURST 10; FIXED 1000/mo TZ Europe/Berlin NAME monthly</pre>
    *
-   * <p>NAME and UNIT are {@link Limit#named} and {@link Limit#unit}; a name with spaces or semicolons is put into quotation marks.
+   * <p>NAME and UNIT are {@link Limit#named} and {@link Limit#unit}; a name with spaces or semicolons is put into
+   * quotation marks.
    *
    * @return one limit to eight
    * @throws IllegalArgumentException names the word that is wrong, and what would be right
@@ -55,11 +56,13 @@ public final class Limits {
   }
 
   /**
-   * Names the policy of limits. They are the default: {@link Policies} looks up whether others count, for all keys or for some.
+   * Names the policy of limits. They are the default: {@link Policies} looks up whether others count, for all keys or
+   * for some.
    *
    * <pre>{@code limiter.limit("user:42", Limits.policy("api", rate(100, ofMinutes(1))))}</pre>
    *
-   * <p>Limits without {@link Limit#named} are called as the policy in header fields and metrics, of several with their number: api-1, api-2.
+   * <p>Limits without {@link Limit#named} are called as the policy in header fields and metrics, of several with their
+   * number: api-1, api-2.
    *
    * @param name 1 to 64 of A-Z, a-z, 0-9, dot, underscore and hyphen
    * @return the limits, one to eight, in this order

@@ -50,7 +50,10 @@ final class LocalLimits {
     return epoch + System.nanoTime();
   }
 
-  /** Decides a call. Where this process's part is too small for it, the answer is to come back when the server is tried again. */
+  /**
+   * Decides a call. Where this process's part is too small for it, the answer is to come back when the server is tried
+   * again.
+   */
   Result decide(Call call, long untilRetryNs) {
     Call alone = alone(call);
     Optional<Call> part = share(alone, processes, !neverMore);
@@ -117,9 +120,10 @@ final class LocalLimits {
   }
 
   /**
-   * Returns a call with one process's part of its limits; empty if that is no unit. All processes together never let more through than the
-   * limits do, unless {@code atLeastOne}. A rate is that many times as slow, exactly; capacities, counts and slots are divided and rounded
-   * down, and spare units rounded up. What is said of the call, such as its cost, is not divided.
+   * Returns a call with one process's part of its limits; empty if that is no unit. All processes together never let
+   * more through than the limits do, unless {@code atLeastOne}. A rate is that many times as slow, exactly; capacities,
+   * counts and slots are divided and rounded down, and spare units rounded up. What is said of the call, such as its
+   * cost, is not divided.
    */
   static Optional<Call> share(Call call, int processes, boolean atLeastOne) {
     if (processes == 1) {

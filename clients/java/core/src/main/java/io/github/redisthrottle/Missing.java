@@ -7,8 +7,8 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
 /**
- * What servers, managed services and proxies say of a command that is not there for this client. Nothing was run then. The table
- * spec/clients/missing.json has their answers.
+ * What servers, managed services and proxies say of a command that is not there for this client. Nothing was run then.
+ * The table spec/clients/missing.json has their answers.
  */
 final class Missing {
   private static final Pattern MISSING =

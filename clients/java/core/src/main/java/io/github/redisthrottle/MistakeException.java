@@ -3,7 +3,8 @@ package io.github.redisthrottle;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The call or the set-up is wrong: a key of another type, a missing module or permission, a closed client, an odd reply.
+ * The call or the set-up is wrong: a key of another type, a missing module or permission, a closed client, an odd
+ * reply.
  *
  * <p>It does not go away by itself.
  */

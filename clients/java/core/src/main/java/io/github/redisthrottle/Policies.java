@@ -21,8 +21,8 @@ import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Takes the numbers of limits that have the name of a policy ({@link Limits#policy(String, Limit...)}) from a hash in Redis, where they
- * can be changed while programs run. The limits in the code are the default.
+ * Takes the numbers of limits that have the name of a policy ({@link Limits#policy(String, Limit...)}) from a hash in
+ * Redis, where they can be changed while programs run. The limits in the code are the default.
  *
  * <pre>{@code
  * Connection connection = LettuceConnection.of("redis://127.0.0.1:6379");
@@ -36,12 +36,13 @@ import org.jspecify.annotations.Nullable;
  * HSET throttle:policies  api/premium:*  "RATE 600/m"
  * HSET throttle:policies  api/user:42    "NONE"</pre>
  *
- * <p>The exact key counts first, then the longest prefix, then the name. It stands outside of {@link Guard}, {@link Cached} and {@link Batched},
- * which see the limits in force, and inside of {@link Observed}. {@link Result#policies} says what counted.
+ * <p>The exact key counts first, then the longest prefix, then the name. It stands outside of {@link Guard},
+ * {@link Cached} and {@link Batched}, which see the limits in force, and inside of {@link Observed}.
+ * {@link Result#policies} says what counted.
  *
- * <p>The hash is read at the first call with a policy, which waits for it for 200 ms at most, and again when a call comes and the last reading
- * is older than {@link Options#refresh}, in the background: no call waits for that. A reading that fails, and a value that cannot be read, change
- * nothing. All of this is logged once.
+ * <p>The hash is read at the first call with a policy, which waits for it for 200 ms at most, and again when a call
+ * comes and the last reading is older than {@link Options#refresh}, in the background: no call waits for that. A
+ * reading that fails, and a value that cannot be read, change nothing. All of this is logged once.
  */
 public final class Policies implements Decider, AutoCloseable {
   private static final Logger LOG = System.getLogger("io.github.redisthrottle");
@@ -66,7 +67,10 @@ public final class Policies implements Decider, AutoCloseable {
   /** Where policies are read, in place of the hash in Redis: a file, a test. */
   @FunctionalInterface
   public interface Source {
-    /** Returns fields and values as the hash has them. It is called in a thread of its own, and may block: after 10 s it is interrupted. */
+    /**
+     * Returns fields and values as the hash has them. It is called in a thread of its own, and may block: after 10 s it
+     * is interrupted.
+     */
     Map<String, String> read() throws Exception;
   }
 
@@ -74,8 +78,10 @@ public final class Policies implements Decider, AutoCloseable {
    * How policies are read. Each method of {@link #DEFAULT} returns a changed copy.
    *
    * @param hash the key of the hash, by default throttle:policies
-   * @param refresh how old the last reading is at least when a call begins the next one, by default 1 s, give or take a tenth
-   * @param log is told what changes, as INFO, and what goes wrong, as WARNING. By default it is the logger io.github.redisthrottle
+   * @param refresh how old the last reading is at least when a call begins the next one, by default 1 s, give or take a
+   *     tenth
+   * @param log is told what changes, as INFO, and what goes wrong, as WARNING. By default it is the logger
+   *     io.github.redisthrottle
    */
   public record Options(String hash, Duration refresh, BiConsumer<Level, String> log) {
     /** A good default. */
@@ -116,12 +122,17 @@ public final class Policies implements Decider, AutoCloseable {
     this.table = new PolicyTable(options.hash(), this.options.log());
   }
 
-  /** Returns what may be in a log: fields and values may hold whatever their writer likes, such as a line of somebody else. */
+  /**
+   * Returns what may be in a log: fields and values may hold whatever their writer likes, such as a line of somebody
+   * else.
+   */
   private static String oneLine(String line) {
     return CONTROL.matcher(line).replaceAll(found -> String.format("\\\\u%04x", (int) found.group().charAt(0)));
   }
 
-  /** Returns one before a decider, which reads over the connection that the limiter has. Closing it closes the decider. */
+  /**
+   * Returns one before a decider, which reads over the connection that the limiter has. Closing it closes the decider.
+   */
   public static Policies of(Decider next, Connection connection) {
     return of(next, connection, Options.DEFAULT);
   }
@@ -149,12 +160,18 @@ public final class Policies implements Decider, AutoCloseable {
     return new Policies(next, PolicyReader.of(source, clock), options, clock, patience);
   }
 
-  /** Returns the policies in force: values by their fields, as they were read last, in order. Empty before the first call. */
+  /**
+   * Returns the policies in force: values by their fields, as they were read last, in order. Empty before the first
+   * call.
+   */
   public Map<String, String> inForce() {
     return table.inForce();
   }
 
-  /** As {@link #inForce}, after another reading if the last one is older than {@link Options#refresh}: where no call has come meanwhile. */
+  /**
+   * As {@link #inForce}, after another reading if the last one is older than {@link Options#refresh}: where no call has
+   * come meanwhile.
+   */
   public CompletionStage<Map<String, String>> inForceNow() {
     if (began.get()) {
       refresh();

@@ -5,7 +5,10 @@ import java.util.Map;
 import java.util.TreeSet;
 import org.jspecify.annotations.Nullable;
 
-/** Which policy counts for a key: the exact key, then the longest prefix, then the name. It never changes, and allocates nothing. */
+/**
+ * Which policy counts for a key: the exact key, then the longest prefix, then the name. It never changes, and allocates
+ * nothing.
+ */
 final class PolicyLookup {
   static final PolicyLookup NONE = new PolicyLookup(Map.of());
 
@@ -41,7 +44,10 @@ final class PolicyLookup {
       return (hash ^ (hash >>> 16)) & (texts.length - 1);
     }
 
-    /** Returns the value of the longest prefix of a key. The hash of each prefix is that of the one before, and what follows. */
+    /**
+     * Returns the value of the longest prefix of a key. The hash of each prefix is that of the one before, and what
+     * follows.
+     */
     @Nullable PolicyValue longest(String key) {
       PolicyValue found = null;
       int hash = 0; // as String.hashCode says

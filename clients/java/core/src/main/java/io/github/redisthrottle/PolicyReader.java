@@ -14,8 +14,8 @@ import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Reads the hash of policies: whole, or of one with the field @version that field alone, unless it has changed or a minute has passed. One
- * reading at a time.
+ * Reads the hash of policies: whole, or of one with the field @version that field alone, unless it has changed or a
+ * minute has passed. One reading at a time.
  */
 final class PolicyReader {
   private static final String VERSION = "@version";

@@ -13,7 +13,8 @@ import java.util.function.BiConsumer;
 import org.jspecify.annotations.Nullable;
 
 /**
- * What counts after each reading of the hash of policies, and what is said of it. One thread at a time reads; any may look up.
+ * What counts after each reading of the hash of policies, and what is said of it. One thread at a time reads; any may
+ * look up.
  */
 final class PolicyTable {
   private static final int MOST_SAID = 20;

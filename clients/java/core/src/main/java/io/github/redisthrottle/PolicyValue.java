@@ -148,8 +148,8 @@ final class PolicyValue {
   }
 
   /**
-   * Returns the limits with what the call says of its own: see {@link Limit#hasOwn}. Null if there is another number of them, and the call does
-   * not say the same of all of its limits.
+   * Returns the limits with what the call says of its own: see {@link Limit#hasOwn}. Null if there is another number of
+   * them, and the call does not say the same of all of its limits.
    */
   @Nullable List<Limit> in(List<Limit> own) {
     boolean hasOwn = false;

@@ -8,8 +8,8 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 
 /**
- * A call that waits where the server cannot make it wait: without the module. Units of rates are reserved on arrival, in order; for
- * everything else the server is asked again and again, and who asks at the right moment gets it.
+ * A call that waits where the server cannot make it wait: without the module. Units of rates are reserved on arrival,
+ * in order; for everything else the server is asked again and again, and who asks at the right moment gets it.
  */
 final class Polling {
   private static final long MS = 1_000_000;
@@ -98,7 +98,8 @@ final class Polling {
 
   private void denied(Result answer, long passed, long restNs) {
     long retryNs = answer.retryAfter().map(Duration::toNanos).orElse(-1L);
-    // What a rate would let through later than the end cannot be had, nor what is banned until then; slots and windows may be given back before.
+    // What a rate would let through later than the end cannot be had, nor what is banned until then; slots and windows
+    // may be given back before.
     if (retryNs < 0 || restNs == 0 || ((reserves || answer.banned()) && retryNs > restNs)) {
       result.complete(waited(answer, passed));
       return;

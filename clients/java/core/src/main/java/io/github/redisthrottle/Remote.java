@@ -8,8 +8,9 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 
 /**
- * Sends calls to Redis or Valkey over a client. It decides nothing itself. A server without the module is called by functions of the library
- * that the package carries, or by scripts; calls that wait need the module, or {@link #poll}. The log has one line that says so.
+ * Sends calls to Redis or Valkey over a client. It decides nothing itself. A server without the module is called by
+ * functions of the library that the package carries, or by scripts; calls that wait need the module, or {@link #poll}.
+ * The log has one line that says so.
  */
 public final class Remote implements Decider, Inspector, AutoCloseable {
   private static final String INSPECT = "CL.INSPECT";
@@ -45,9 +46,9 @@ public final class Remote implements Decider, Inspector, AutoCloseable {
   }
 
   /**
-   * Returns one with which calls wait also where the server has no module: units of rates are reserved in order of arrival, and for everything
-   * else the server is asked again, so that who asks at the right moment gets it. Without this option such a call is a
-   * {@link MistakeException}. With the module it changes nothing.
+   * Returns one with which calls wait also where the server has no module: units of rates are reserved in order of
+   * arrival, and for everything else the server is asked again, so that who asks at the right moment gets it. Without
+   * this option such a call is a {@link MistakeException}. With the module it changes nothing.
    *
    * @param longest the longest pause between two questions, such as 200 ms
    */

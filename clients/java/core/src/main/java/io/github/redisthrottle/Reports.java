@@ -11,8 +11,8 @@ import java.util.function.LongSupplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Counts denials by key that a layer has answered, and tells the server for its CL.TOP, in the background. Nobody waits for it, and it forgets
- * what it cannot tell.
+ * Counts denials by key that a layer has answered, and tells the server for its CL.TOP, in the background. Nobody waits
+ * for it, and it forgets what it cannot tell.
  */
 final class Reports {
   /** How often reports are sent. */
@@ -34,7 +34,8 @@ final class Reports {
   static final long UNTIL_ON_NS = 60 * EVERY_NS;
 
   /**
-   * That time after it refused the command: its module is older, it has none, or the user has no right. Each try may be noted in its ACL LOG.
+   * That time after it refused the command: its module is older, it has none, or the user has no right. Each try may be
+   * noted in its ACL LOG.
    */
   static final long UNTIL_KNOWN_NS = 3600 * EVERY_NS;
 

@@ -12,8 +12,8 @@ import java.util.concurrent.atomic.AtomicReference;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The outcome of a call, and the state after it of the limit that decided: {@link Allowed} or {@link Denied}. Times are whole
- * milliseconds, rounded up.
+ * The outcome of a call, and the state after it of the limit that decided: {@link Allowed} or {@link Denied}. Times are
+ * whole milliseconds, rounded up.
  */
 public abstract sealed class Result permits Result.Allowed, Result.Denied {
   /** Where a call was decided. */
@@ -97,7 +97,10 @@ public abstract sealed class Result permits Result.Allowed, Result.Denied {
     return state.remaining();
   }
 
-  /** Returns the time until the same call can succeed if nobody else asks: 0 of a call that was let through, empty for never. */
+  /**
+   * Returns the time until the same call can succeed if nobody else asks: 0 of a call that was let through, empty for
+   * never.
+   */
   public Optional<Duration> retryAfter() {
     return state.retryAfterMs() < 0 ? Optional.empty() : Optional.of(Duration.ofMillis(state.retryAfterMs()));
   }
@@ -143,8 +146,8 @@ public abstract sealed class Result permits Result.Allowed, Result.Denied {
   }
 
   /**
-   * Returns what the policies changed: for each key of the call nothing, or the policy whose limits counted. Empty where they changed
-   * nothing.
+   * Returns what the policies changed: for each key of the call nothing, or the policy whose limits counted. Empty
+   * where they changed nothing.
    */
   public List<Optional<Applied>> policies() {
     return state.policies();
@@ -177,8 +180,8 @@ public abstract sealed class Result permits Result.Allowed, Result.Denied {
   }
 
   /**
-   * Blocks until the same call can succeed if nobody else asks. A result that is not limited needs no waiting. Callers that do so come in no
-   * order; {@link Limiter#waitFor} has one.
+   * Blocks until the same call can succeed if nobody else asks. A result that is not limited needs no waiting. Callers
+   * that do so come in no order; {@link Limiter#waitFor} has one.
    *
    * @throws LimitedException if it never can
    * @throws CallInterruptedException if the thread is interrupted, which keeps its interrupted status

@@ -58,7 +58,10 @@ final class Stages {
     }
   }
 
-  /** Cancels {@code other} as soon as {@code future} is completed by somebody else, such as by its cancellation or its timeout. */
+  /**
+   * Cancels {@code other} as soon as {@code future} is completed by somebody else, such as by its cancellation or its
+   * timeout.
+   */
   static void cancels(CompletableFuture<?> future, CompletionStage<?> other) {
     future.whenComplete((value, error) -> other.toCompletableFuture().cancel(true));
   }

@@ -5,7 +5,10 @@ import java.util.List;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Supplier;
 
-/** A lock, and what its holders have to tell others: it is told once the lock is free, so that nobody is called under it. */
+/**
+ * A lock, and what its holders have to tell others: it is told once the lock is free, so that nobody is called under
+ * it.
+ */
 final class Told {
   private final ReentrantLock lock = new ReentrantLock();
   private List<Runnable> acts = new ArrayList<>();

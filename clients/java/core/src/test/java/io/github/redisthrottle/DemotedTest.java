@@ -71,7 +71,10 @@ class DemotedTest {
     }
   }
 
-  /** What answers at the address of a master that hangs is another one by now. Not every user may ask a server which one it is. */
+  /**
+   * What answers at the address of a master that hangs is another one by now. Not every user may ask a server which one
+   * it is.
+   */
   @ParameterizedTest
   @Execution(CONCURRENT)
   @CsvSource({"LETTUCE,true", "LETTUCE,false", "JEDIS,true", "JEDIS,false"})

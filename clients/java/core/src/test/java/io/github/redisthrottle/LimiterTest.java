@@ -121,7 +121,10 @@ class LimiterTest {
     }
   }
 
-  /** The refund grants the unit to the caller that waits, which leaves at that moment: it has the unit, or the key has it again. */
+  /**
+   * The refund grants the unit to the caller that waits, which leaves at that moment: it has the unit, or the key has
+   * it again.
+   */
   @ParameterizedTest
   @EnumSource
   void aWaitGivenUpAsItIsGrantedLosesNothing(Clients client) {

@@ -19,7 +19,10 @@ import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
-/** A native image keeps what this package looks up by name: its files of META-INF/native-image are compared with the code. */
+/**
+ * A native image keeps what this package looks up by name: its files of META-INF/native-image are compared with the
+ * code.
+ */
 class NativeImageTest {
   private static final String FOLDER = "/META-INF/native-image/io.github.redisthrottle/redis-throttle/";
   private static final Path SOURCES = Server.ROOT.resolve("clients/java/core/src/main/java");

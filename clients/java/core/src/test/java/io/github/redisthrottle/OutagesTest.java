@@ -52,8 +52,8 @@ import redis.clients.jedis.JedisClientConfig;
 import redis.clients.jedis.providers.ClusterConnectionProvider;
 
 /**
- * Runs spec/clients/outages.json: what errors say of a server that is out of reach, or lets nobody in. Jedis asks clusters and Sentinels
- * when a provider is made, before this package has it, and fails by itself then.
+ * Runs spec/clients/outages.json: what errors say of a server that is out of reach, or lets nobody in. Jedis asks
+ * clusters and Sentinels when a provider is made, before this package has it, and fails by itself then.
  */
 class OutagesTest {
   private static final Limit QUOTA = Limit.fixed(1000, Duration.ofDays(1));

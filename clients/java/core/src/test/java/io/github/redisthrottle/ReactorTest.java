@@ -16,7 +16,10 @@ import reactor.core.Disposable;
 import reactor.core.publisher.Mono;
 import redis.clients.jedis.Jedis;
 
-/** What README says for Reactor: a Mono from the stage of a call asks on subscription, has our errors, and leaves the line when it is cancelled. */
+/**
+ * What README says for Reactor: a Mono from the stage of a call asks on subscription, has our errors, and leaves the
+ * line when it is cancelled.
+ */
 class ReactorTest {
   private static final Limit MINUTE = Limit.window(1, Duration.ofMinutes(1));
 

@@ -35,7 +35,9 @@ import redis.clients.jedis.Jedis;
 import redis.clients.jedis.JedisClientConfig;
 import redis.clients.jedis.providers.PooledConnectionProvider;
 
-/** Connections by TLS: of callers that wait, when the certificate is replaced, and to a server that is somebody else. */
+/**
+ * Connections by TLS: of callers that wait, when the certificate is replaced, and to a server that is somebody else.
+ */
 class TlsTest {
   private static final Limit QUOTA = Limit.fixed(1000, Duration.ofDays(1));
   private static final Duration PATIENCE = Duration.ofSeconds(1);

@@ -22,7 +22,10 @@ import org.junit.jupiter.api.DynamicContainer;
 import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
 
-/** The transcripts of spec/, decided in this process: by what a guard with local limits and a limiter for tests decide with. */
+/**
+ * The transcripts of spec/, decided in this process: by what a guard with local limits and a limiter for tests decide
+ * with.
+ */
 class TranscriptsTest {
   /** Values in keys, lines of callers, redis-cell's command and the words of errors are the server's alone. */
   private static final List<String> FILES =

@@ -123,9 +123,9 @@ class VirtualThreadsTest {
   }
 
   /**
-   * A thread that waits for another one to load, link or initialize a class is pinned, once in the life of a process. The JVM enters the monitor
-   * of a class that is loaded without a frame of its own: since no class of ours has a monitor, a monitor at our own line is such a one. It calls
-   * loaders and linkers from native code.
+   * A thread that waits for another one to load, link or initialize a class is pinned, once in the life of a process.
+   * The JVM enters the monitor of a class that is loaded without a frame of its own: since no class of ours has a
+   * monitor, a monitor at our own line is such a one. It calls loaders and linkers from native code.
    */
   private static boolean waitedForAClass(RecordedEvent event) {
     List<String> within = types(event).stream().takeWhile(type -> !type.startsWith("io.github.redisthrottle.")).toList();

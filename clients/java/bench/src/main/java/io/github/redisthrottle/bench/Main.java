@@ -24,7 +24,10 @@ import org.openjdk.jmh.util.Statistics;
 import redis.clients.jedis.JedisPooled;
 import redis.clients.jedis.Protocol;
 
-/** Prints a table of all limiters: {@code scripts/bench-clients java [--rounds N] [--ms N] [--threads N] [--keys N]}. They take turns. */
+/**
+ * Prints a table of all limiters: {@code scripts/bench-clients java [--rounds N] [--ms N] [--threads N] [--keys N]}.
+ * They take turns.
+ */
 public final class Main {
   private static final int CALLS = 1_000;
   private static final int FEW = 100;
@@ -108,7 +111,10 @@ public final class Main {
     return (sorted.get((sorted.size() - 1) / 2) + sorted.get(sorted.size() / 2)) / 2;
   }
 
-  /** What a server did for calls: how often it read from sockets, and how many commands it ran, those of scripts among them. */
+  /**
+   * What a server did for calls: how often it read from sockets, and how many commands it ran, those of scripts among
+   * them.
+   */
   record Counted(long reads, long commands) {}
 
   private Counted count(Kind kind, Kind.Asked asked) {
@@ -141,7 +147,9 @@ public final class Main {
     return new String((byte[]) redis.sendCommand(Protocol.Command.INFO, section), StandardCharsets.UTF_8);
   }
 
-  /** Tries each limiter at a boundary, all at once, and returns of all rounds the one whose calls were the least late. */
+  /**
+   * Tries each limiter at a boundary, all at once, and returns of all rounds the one whose calls were the least late.
+   */
   private Map<Kind, Integer> boundary() {
     Map<Kind, Edge> best = new EnumMap<>(Kind.class);
     ExecutorService threads = Executors.newCachedThreadPool();
@@ -159,12 +167,14 @@ public final class Main {
     return through;
   }
 
-  /** How many of 20 calls got through within a second, and how long the last 19 took, which is 0.13 s if none is late. */
+  /**
+   * How many of 20 calls got through within a second, and how long the last 19 took, which is 0.13 s if none is late.
+   */
   record Edge(int through, long tookNs) {}
 
   /**
-   * Makes 20 calls at a limit of 10 in a second. The first begins a second, by the clock and by windows that begin with a call; 9 come right
-   * before its end, and 10 right after.
+   * Makes 20 calls at a limit of 10 in a second. The first begins a second, by the clock and by windows that begin with
+   * a call; 9 come right before its end, and 10 right after.
    */
   static Edge boundary(Kind kind, String url, String key) {
     try (Subject subject = kind.open(url, new Kind.Asked(10, Duration.ofSeconds(1), true))) {

@@ -4,7 +4,10 @@ import java.security.cert.CertificateException;
 import java.security.cert.CertificateExpiredException;
 import org.jspecify.annotations.Nullable;
 
-/** Certificates of servers that this process does not accept. That is a mistake, which lets nobody through: who answers may be anybody. */
+/**
+ * Certificates of servers that this process does not accept. That is a mistake, which lets nobody through: who answers
+ * may be anybody.
+ */
 public final class Certificates {
   private Certificates() {}
 

@@ -15,11 +15,12 @@ import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Hands replies over to callers, away from the thread that has read them: what a caller does next would keep that thread from reading
- * other replies. For a {@link Connection} on an event loop.
+ * Hands replies over to callers, away from the thread that has read them: what a caller does next would keep that
+ * thread from reading other replies. For a {@link Connection} on an event loop.
  *
- * <p>A caller that blocks takes its reply in its own thread, which costs no switch more than waiting does. For all others a pool of daemon
- * threads, {@code throttle-1} and so on, one for each processor, does it; it has more while they wait for futures.
+ * <p>A caller that blocks takes its reply in its own thread, which costs no switch more than waiting does. For all
+ * others a pool of daemon threads, {@code throttle-1} and so on, one for each processor, does it; it has more while
+ * they wait for futures.
  */
 public final class Handover {
   private static final ThreadLocal<Desk> HERE = new ThreadLocal<>();
@@ -97,8 +98,8 @@ public final class Handover {
   }
 
   /**
-   * Returns a future that completes as the other one does, in a thread of its caller or of the pool. Completing it otherwise, such as by
-   * cancelling it, cancels the other one. Call it in the thread of the caller.
+   * Returns a future that completes as the other one does, in a thread of its caller or of the pool. Completing it
+   * otherwise, such as by cancelling it, cancels the other one. Call it in the thread of the caller.
    */
   public static <T> CompletableFuture<T> of(CompletableFuture<T> read) {
     if (read.isDone()) {
@@ -129,7 +130,8 @@ public final class Handover {
   }
 
   /**
-   * Asks something, and waits until its stage is done, or this thread is interrupted: whoever calls this looks which of the two it is.
+   * Asks something, and waits until its stage is done, or this thread is interrupted: whoever calls this looks which of
+   * the two it is.
    *
    * @throws MistakeException in a thread that reads replies, before anything is asked: it would wait for itself
    */

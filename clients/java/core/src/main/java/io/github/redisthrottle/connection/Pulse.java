@@ -25,8 +25,8 @@ import javax.net.ssl.SSLSocket;
 import javax.net.ssl.SSLSocketFactory;
 
 /**
- * Whether a server is alive whose connections say nothing. It is asked over a connection of its own, which does not log in: that one has to
- * is a sign of life, too.
+ * Whether a server is alive whose connections say nothing. It is asked over a connection of its own, which does not log
+ * in: that one has to is a sign of life, too.
  */
 public final class Pulse {
   private static final long SILENCE_NS = TimeUnit.SECONDS.toNanos(1);
@@ -66,8 +66,9 @@ public final class Pulse {
   }
 
   /**
-   * Asks a server for a sign of life, in a thread of its own. The future never fails: it says whether there was one. One question serves all
-   * that ask at a time. A sign of life stands for half of the patience, and silence for a second.
+   * Asks a server for a sign of life, in a thread of its own. The future never fails: it says whether there was one.
+   * One question serves all that ask at a time. A sign of life stands for half of the patience, and silence for a
+   * second.
    *
    * @param patience how long connecting and an answer may take: 1 ms or more
    */
@@ -91,14 +92,18 @@ public final class Pulse {
     return asked.alive.copy();
   }
 
-  /** Returns what tells a server from all others, and from itself before a restart, in its reply to {@link #WHO}; empty if it does not say. */
+  /**
+   * Returns what tells a server from all others, and from itself before a restart, in its reply to {@link #WHO}; empty
+   * if it does not say.
+   */
   public static String run(Object reply) {
     Matcher found = RUN.matcher(String.valueOf(reply));
     return found.find() ? found.group(1) : "";
   }
 
   /**
-   * Asks again and again while somebody waits. An outage ends the wait, and nothing else does: a process that is busy is no sign of death.
+   * Asks again and again while somebody waits. An outage ends the wait, and nothing else does: a process that is busy
+   * is no sign of death.
    *
    * @param pause between two questions
    */
@@ -133,8 +138,8 @@ public final class Pulse {
   }
 
   /**
-   * As {@link #expect(String, Place, Duration)}. What another server answers, to which the address leads by now, such as that of a balancer, is
-   * no sign of life.
+   * As {@link #expect(String, Place, Duration)}. What another server answers, to which the address leads by now, such
+   * as that of a balancer, is no sign of life.
    *
    * @param run which server it is, see {@link #run}; empty if that is not known
    * @param who connects as the client does, and returns the reply to {@link #WHO}. One that fails tells nothing

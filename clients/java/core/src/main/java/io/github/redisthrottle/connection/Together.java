@@ -9,8 +9,8 @@ import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Calls of one thread that do not depend on each other, such as renewals of leases. A {@link Connection} that blocks would take a round trip
- * for each: it collects them instead, and sends them in one.
+ * Calls of one thread that do not depend on each other, such as renewals of leases. A {@link Connection} that blocks
+ * would take a round trip for each: it collects them instead, and sends them in one.
  */
 public final class Together {
   private static final ThreadLocal<Together> HERE = new ThreadLocal<>();

@@ -13,7 +13,10 @@ record Address(BigInteger value, int bits) {
   private static final Pattern ENTRY = Pattern.compile("([0-9.]+):([0-9]{1,5})|\\[([^\\[\\]]*:[^\\[\\]]*)\\](?::([0-9]{1,5}))?");
   private static final BigInteger MAPPED = BigInteger.valueOf(0xffff);
 
-  /** Reads an entry of X-Forwarded-For: an address, with or without a port, or brackets around one of IPv6; null is none. */
+  /**
+   * Reads an entry of X-Forwarded-For: an address, with or without a port, or brackets around one of IPv6; null is
+   * none.
+   */
   static @Nullable Address entry(String text) {
     String trimmed = text.replaceAll("^[ \\t]+|[ \\t]+$", "");
     Matcher matcher = ENTRY.matcher(trimmed);
@@ -79,7 +82,9 @@ record Address(BigInteger value, int bits) {
     return mapped ? new Address(value.and(BigInteger.valueOf(0xffff_ffffL)), 32) : new Address(value, 128);
   }
 
-  /** Reads groups of four digits, of which the last two may be written as IPv4 at the end of an address; null is none. */
+  /**
+   * Reads groups of four digits, of which the last two may be written as IPv4 at the end of an address; null is none.
+   */
   private static @Nullable List<Integer> groups(String text, boolean isEnd) {
     List<Integer> groups = new ArrayList<>();
     if (text.isEmpty()) {

@@ -4,12 +4,12 @@ import java.util.List;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Which key the address of a client makes: 203.0.113.7, or 2001:db8:1:2::/64, since a host may use all addresses of its network. IPv4
- * inside IPv6 is IPv4.
+ * Which key the address of a client makes: 203.0.113.7, or 2001:db8:1:2::/64, since a host may use all addresses of its
+ * network. IPv4 inside IPv6 is IPv4.
  *
- * <p>The client of a request that comes from a trusted proxy is read from X-Forwarded-For: it is the first address from the right that is
- * not trusted. Trust proxies alone, and only those that append to the field or replace it. A peer without an address, as at a Unix socket,
- * is a proxy on this machine.
+ * <p>The client of a request that comes from a trusted proxy is read from X-Forwarded-For: it is the first address from
+ * the right that is not trusted. Trust proxies alone, and only those that append to the field or replace it. A peer
+ * without an address, as at a Unix socket, is a proxy on this machine.
  */
 public final class ClientAddress {
   /** The key of all requests without an address: they are limited together. */
@@ -33,7 +33,9 @@ public final class ClientAddress {
     return new ClientAddress(Networks.of("trusted", trusted), 64);
   }
 
-  /** Returns this with another length of the prefix that the IPv6 addresses of a client have in common, from 1 to 128. */
+  /**
+   * Returns this with another length of the prefix that the IPv6 addresses of a client have in common, from 1 to 128.
+   */
   public ClientAddress ipv6(int length) {
     if (length < 1 || length > 128) {
       throw new IllegalArgumentException("ipv6 must be the length of a prefix, from 1 to 128, not " + length);
@@ -56,8 +58,8 @@ public final class ClientAddress {
   }
 
   /**
-   * Returns whether a request comes from networks. It does not where that is not certain: if its client passes on what others said, as a proxy
-   * does that is not trusted, if an entry is no address, and if there is no address.
+   * Returns whether a request comes from networks. It does not where that is not certain: if its client passes on what
+   * others said, as a proxy does that is not trusted, if an entry is no address, and if there is no address.
    *
    * @param networks the networks
    * @param peer the address that the connection comes from; null or empty without one
@@ -68,7 +70,10 @@ public final class ClientAddress {
     return client.alone() && client.address() != null && networks.contains(client.address());
   }
 
-  /** A client. It is alone if nothing is left to read but perhaps its own address, which a server before this one has read. */
+  /**
+   * A client. It is alone if nothing is left to read but perhaps its own address, which a server before this one has
+   * read.
+   */
   private record Client(@Nullable Address address, boolean alone) {}
 
   /** Walks from the peer to the client, from the right end of X-Forwarded-For, where the nearest proxy wrote. */

@@ -17,8 +17,8 @@ import java.util.stream.IntStream;
 import org.jspecify.annotations.Nullable;
 
 /**
- * The header fields of a response: RateLimit-Policy and RateLimit of draft-ietf-httpapi-ratelimit-headers-11, and Retry-After. Their
- * names and their form are here and nowhere else. No field tells of a limit on trial.
+ * The header fields of a response: RateLimit-Policy and RateLimit of draft-ietf-httpapi-ratelimit-headers-11, and
+ * Retry-After. Their names and their form are here and nowhere else. No field tells of a limit on trial.
  */
 public final class HeaderFields {
   /** The fields that came before the draft: X-RateLimit-Limit, -Remaining and -Reset. */
@@ -64,7 +64,8 @@ public final class HeaderFields {
   }
 
   /**
-   * Returns limits whose names no other limit of a response has. A name that is taken gets the next number that is free: default-2, limit-3.
+   * Returns limits whose names no other limit of a response has. A name that is taken gets the next number that is
+   * free: default-2, limit-3.
    *
    * @param inForce the limits of each key
    * @param taken the names of other limits, to which those of these are added
@@ -127,7 +128,10 @@ public final class HeaderFields {
     return isList && there != null && !there.isEmpty() ? there + ", " + value : value;
   }
 
-  /** Returns what a limit is called: its name, or else that of its policy, or default; of several api-1, api-2 or limit-1, limit-2. */
+  /**
+   * Returns what a limit is called: its name, or else that of its policy, or default; of several api-1, api-2 or
+   * limit-1, limit-2.
+   */
   public static String name(List<Limit> limits, int rule) {
     Limit limit = limits.get(rule);
     if (!limit.name().isEmpty()) {

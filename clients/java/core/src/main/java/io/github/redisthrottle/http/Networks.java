@@ -3,8 +3,8 @@ package io.github.redisthrottle.http;
 import java.util.List;
 
 /**
- * Addresses and networks of clients that are not limited, such as 10.0.0.0/8, 2001:db8::/32 and 127.0.0.1. IPv4 inside IPv6 is IPv4. Whether
- * a request comes from one, {@link ClientAddress#isFrom} says.
+ * Addresses and networks of clients that are not limited, such as 10.0.0.0/8, 2001:db8::/32 and 127.0.0.1. IPv4 inside
+ * IPv6 is IPv4. Whether a request comes from one, {@link ClientAddress#isFrom} says.
  */
 public final class Networks {
   private final List<Network> all;

@@ -6,8 +6,8 @@ import java.util.Objects;
 import java.util.concurrent.CompletionException;
 
 /**
- * What becomes of requests that could not be decided, for each kind of error. By default an outage of Redis is none of the service, a
- * flood of requests does not open the limit, and a mistake shows.
+ * What becomes of requests that could not be decided, for each kind of error. By default an outage of Redis is none of
+ * the service, a flood of requests does not open the limit, and a mistake shows.
  *
  * @param outage the server is out of reach, or cannot decide now
  * @param overload this process has no connection left

@@ -42,15 +42,16 @@ import redis.clients.jedis.util.JedisURIHelper;
 import redis.clients.jedis.util.Pool;
 
 /**
- * Calls over Jedis 5 and later. It takes a connection of a {@link ConnectionProvider} for each call, and sends a call once: the
- * executors of a cluster's client repeat what fails.
+ * Calls over Jedis 5 and later. It takes a connection of a {@link ConnectionProvider} for each call, and sends a call
+ * once: the executors of a cluster's client repeat what fails.
  *
  * <pre>{@code
  * Limiter limiter = Limiter.over(JedisConnection.of(URI.create("redis://127.0.0.1:6379")));
  * }</pre>
  *
- * <p>Jedis blocks, so a call runs in the thread of its caller, also one that is asynchronous, unless you give an executor. A call that
- * waits for its turn has a connection of its own meanwhile, opened as those of the pool, in a thread of its own: 1,000 at most.
+ * <p>Jedis blocks, so a call runs in the thread of its caller, also one that is asynchronous, unless you give an
+ * executor. A call that waits for its turn has a connection of its own meanwhile, opened as those of the pool, in a
+ * thread of its own: 1,000 at most.
  */
 public final class JedisConnection implements io.github.redisthrottle.connection.Connection {
   private static final Duration TIMEOUT = Duration.ofMillis(200);
@@ -123,8 +124,8 @@ public final class JedisConnection implements io.github.redisthrottle.connection
   }
 
   /**
-   * Calls over the pool of a client of yours, with its timeouts: {@code over(client.getPool())} of a JedisPooled, or of a RedisClient since
-   * Jedis 7. It stays yours to close.
+   * Calls over the pool of a client of yours, with its timeouts: {@code over(client.getPool())} of a JedisPooled, or of
+   * a RedisClient since Jedis 7. It stays yours to close.
    */
   public static JedisConnection over(Pool<Connection> yours) {
     return new JedisConnection(null, null, yours, Runnable::run, () -> {});
@@ -257,8 +258,8 @@ public final class JedisConnection implements io.github.redisthrottle.connection
   }
 
   /**
-   * Sends something. A reply that is late while others come, or while the server gives a sign of life, is an overload: this process is busy, or
-   * the server.
+   * Sends something. A reply that is late while others come, or while the server gives a sign of life, is an overload:
+   * this process is busy, or the server.
    */
   private <T> T timed(Taken taken, Command command, Supplier<T> exchange) {
     Object server = taken.pool() == null ? this : taken.pool();
@@ -293,7 +294,9 @@ public final class JedisConnection implements io.github.redisthrottle.connection
     }
   }
 
-  /** Asks a server for a sign of life. One whose place is not known has none. One that was never reached may speak TLS. */
+  /**
+   * Asks a server for a sign of life. One whose place is not known has none. One that was never reached may speak TLS.
+   */
   private static boolean isAlive(Pulse.@Nullable Place place) {
     return place != null && (Pulse.of(place, TIMEOUT).join() || (isUntried(place) && Pulse.of(new Pulse.Place(place.address(), true), TIMEOUT).join()));
   }
@@ -303,8 +306,8 @@ public final class JedisConnection implements io.github.redisthrottle.connection
   }
 
   /**
-   * Waits for a turn. A caller that has left has the server answer now; where it does not, the connection is closed, which ends the read and
-   * loses what is on its way.
+   * Waits for a turn. A caller that has left has the server answer now; where it does not, the connection is closed,
+   * which ends the read and loses what is on its way.
    */
   private Object turn(Taken taken, Command command, @Nullable HostAndPort there, Waiting waiting) {
     Connection connection = taken.connection();
@@ -445,7 +448,10 @@ public final class JedisConnection implements io.github.redisthrottle.connection
     }
   }
 
-  /** Takes a connection, again if it is late while the server is alive: then this process is late. Nothing has been sent yet. */
+  /**
+   * Takes a connection, again if it is late while the server is alive: then this process is late. Nothing has been sent
+   * yet.
+   */
   private Taken patient(Command command, @Nullable HostAndPort there, Supplier<Taken> take) {
     long began = System.nanoTime();
     while (true) {

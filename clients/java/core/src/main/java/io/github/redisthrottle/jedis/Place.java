@@ -9,8 +9,8 @@ import org.jspecify.annotations.Nullable;
 import redis.clients.jedis.Connection;
 
 /**
- * Where a caller waits on the server. While it is told to leave the lock is held, so that the connection is not for others yet: a CLIENT
- * UNBLOCK that is late would hit them.
+ * Where a caller waits on the server. While it is told to leave the lock is held, so that the connection is not for
+ * others yet: a CLIENT UNBLOCK that is late would hit them.
  */
 final class Place {
   private static final long PAUSE_MS = 20;
@@ -54,7 +54,10 @@ final class Place {
     }
   }
 
-  /** Has the server answer, again and again: the first time may overtake the command. Otherwise the connection is closed. */
+  /**
+   * Has the server answer, again and again: the first time may overtake the command. Otherwise the connection is
+   * closed.
+   */
   void leave(LongPredicate unblock) {
     lock.lock();
     try {

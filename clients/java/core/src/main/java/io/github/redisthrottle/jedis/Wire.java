@@ -31,7 +31,10 @@ final class Wire {
     }
   }
 
-  /** Says that a connection has failed. Whether the others have, too, when a reply is only late, is judged by whoever waits for it. */
+  /**
+   * Says that a connection has failed. Whether the others have, too, when a reply is only late, is judged by whoever
+   * waits for it.
+   */
   private static void failed(Taken taken, JedisConnectionException error) {
     if (!JedisErrors.isTimeout(error)) {
       taken.failed();

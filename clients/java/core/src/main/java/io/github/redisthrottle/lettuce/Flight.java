@@ -14,9 +14,9 @@ import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A call that is under way, and when it is given up. Time in which this process was too busy to send it, or to read what has arrived, does
- * not count. A reply that is late while the server answers other calls is an overload, and no outage. So is everything that is late while the
- * server gives a sign of life.
+ * A call that is under way, and when it is given up. Time in which this process was too busy to send it, or to read
+ * what has arrived, does not count. A reply that is late while the server answers other calls is an overload, and no
+ * outage. So is everything that is late while the server gives a sign of life.
  */
 final class Flight {
   /** How late this process may be without a reason to wait any longer. */
@@ -70,7 +70,8 @@ final class Flight {
    * Begins one.
    *
    * @param underWay the number of calls under way to the same server
-   * @param pulse asks the server that a connection leads to for a sign of life; with null the one that is being connected to
+   * @param pulse asks the server that a connection leads to for a sign of life; with null the one that is being
+   *     connected to
    */
   Flight(String name, long timeoutMs, AtomicInteger underWay, Function<@Nullable Link, CompletableFuture<Boolean>> pulse) {
     this.name = name;
@@ -173,7 +174,10 @@ final class Flight {
     }
   }
 
-  /** Returns whether the server answers nothing. One that many calls are under way to may take a while between two replies. */
+  /**
+   * Returns whether the server answers nothing. One that many calls are under way to may take a while between two
+   * replies.
+   */
   private boolean isSilent() {
     boolean isFlood = underWay.get() >= MANY;
     return !Objects.requireNonNull(link).hasHeardSince(isFlood ? System.nanoTime() - timeoutNs - SILENCE_NS : written);

@@ -20,8 +20,8 @@ import java.util.function.BiFunction;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Calls over Lettuce 6 or 7. It shares the threads ({@link ClientResources}) of the client that you give it, and has connections of its
- * own: those of the client repeat commands when they are connected again, which would charge twice.
+ * Calls over Lettuce 6 or 7. It shares the threads ({@link ClientResources}) of the client that you give it, and has
+ * connections of its own: those of the client repeat commands when they are connected again, which would charge twice.
  *
  * <pre>{@code
  * Limiter limiter = Limiter.over(LettuceConnection.of("redis://127.0.0.1:6379"));
@@ -98,9 +98,11 @@ public final class LettuceConnection implements Connection {
   }
 
   /**
-   * Connects to the servers of a cluster, as your client knows them, with its threads and options and a timeout of 200 ms.
+   * Connects to the servers of a cluster, as your client knows them, with its threads and options and a timeout of 200
+   * ms.
    *
-   * @param uri one that your client was made with, which does not tell it: user, password and TLS are those of every server
+   * @param uri one that your client was made with, which does not tell it: user, password and TLS are those of every
+   *     server
    */
   public static LettuceConnection over(RedisClusterClient yours, RedisURI uri) {
     return over(yours, uri, TIMEOUT);

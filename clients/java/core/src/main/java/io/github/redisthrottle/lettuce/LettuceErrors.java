@@ -66,7 +66,10 @@ final class LettuceErrors {
     return refused.startsWith("LOADING") || refused.contains("max number of clients") ? new OutageException(text, cause, false) : new MistakeException(text, cause);
   }
 
-  /** Returns what a server refused a connection with, of one server or of several that were tried in turn; null without it. */
+  /**
+   * Returns what a server refused a connection with, of one server or of several that were tried in turn; null without
+   * it.
+   */
   private static @Nullable String refused(Throwable error) {
     for (Throwable at = error; at != null; at = at.getCause()) {
       if (at instanceof RedisCommandExecutionException) {

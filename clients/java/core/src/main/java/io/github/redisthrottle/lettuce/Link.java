@@ -70,7 +70,10 @@ final class Link {
     return address;
   }
 
-  /** Notes a call that is about to be sent, until it has ended. Returns false if the connection is closed, because it was left. */
+  /**
+   * Notes a call that is about to be sent, until it has ended. Returns false if the connection is closed, because it
+   * was left.
+   */
   boolean takes(Flight flight) {
     if (users.getAndUpdate(count -> count == 0 ? 0 : count + 1) == 0) {
       return false;

@@ -23,8 +23,8 @@ import java.util.function.Consumer;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A server, and the connection that calls share. Lettuce does not connect again by itself, since it would send again what was under
- * way: the next call connects.
+ * A server, and the connection that calls share. Lettuce does not connect again by itself, since it would send again
+ * what was under way: the next call connects.
  */
 final class Node {
   // In capitals Lettuce has outputs of its own for them.
@@ -117,7 +117,8 @@ final class Node {
         });
     flight.reply.whenComplete(
         (value, error) -> {
-          // The network may have lost it. One that is still being made may take longer than a call waits, on a busy machine.
+          // The network may have lost it. One that is still being made may take longer than a call waits, on a busy
+          // machine.
           boolean isSlow = connecting.isDone() || System.nanoTime() - began > TimeUnit.MILLISECONDS.toNanos(WARM_UP_MS);
           if ((error instanceof OutageException || flight.isDeaf()) && isSlow) {
             drop(connecting);
@@ -143,8 +144,8 @@ final class Node {
   }
 
   /**
-   * Connects before the first call needs it. In a process that has just begun, the classes of Lettuce take longer to load than a call may
-   * wait. A server that is away is none of its business.
+   * Connects before the first call needs it. In a process that has just begun, the classes of Lettuce take longer to
+   * load than a call may wait. A server that is away is none of its business.
    */
   void warmUp() {
     CompletableFuture<Object> reply = new CompletableFuture<>();
@@ -161,8 +162,8 @@ final class Node {
   }
 
   /**
-   * Sends a command over a connection of its own, which is closed as soon as the future is completed. A caller that has left has the server
-   * answer it now: closing the connection would lose what is on its way.
+   * Sends a command over a connection of its own, which is closed as soon as the future is completed. A caller that has
+   * left has the server answer it now: closing the connection would lose what is on its way.
    */
   CompletableFuture<Object> sendAlone(CompletionStage<Void> left, Command... commands) {
     return sendAlone(new CompletableFuture<>(), link -> {}, left, commands);
@@ -214,7 +215,10 @@ final class Node {
     return reply;
   }
 
-  /** Sends commands in one transaction over a connection of its own, and returns what EXEC replies, or the error of what is refused. */
+  /**
+   * Sends commands in one transaction over a connection of its own, and returns what EXEC replies, or the error of what
+   * is refused.
+   */
   CompletableFuture<Object> sendAtomically(List<Command> commands) {
     Flight flight = new Flight(name(), timeoutMs, underWay, this::pulse);
     CompletableFuture<Object> reply = flight.reply;
@@ -255,7 +259,10 @@ final class Node {
             });
   }
 
-  /** Sends the commands of a transaction. Replies come in their order, so the first error is that of what may not be queued. */
+  /**
+   * Sends the commands of a transaction. Replies come in their order, so the first error is that of what may not be
+   * queued.
+   */
   private static void queue(Link link, List<Command> commands, CompletableFuture<Object> reply) {
     for (Command command : commands) {
       CompletableFuture<Object> queued = new CompletableFuture<>();
@@ -273,8 +280,8 @@ final class Node {
   }
 
   /**
-   * Has the server answer a caller that waits, again and again: the first time may overtake its command. Another server, to which the address
-   * leads by now, would hit somebody else with that number.
+   * Has the server answer a caller that waits, again and again: the first time may overtake its command. Another
+   * server, to which the address leads by now, would hit somebody else with that number.
    */
   private void unblock(Link link, @Nullable Object id, CompletableFuture<Object> reply, int times) {
     if (reply.isDone()) {
@@ -347,7 +354,10 @@ final class Node {
     return connect(CONNECTS).thenApply(made -> new Link(made, addresses.take(made)));
   }
 
-  /** Connects, again if Lettuce does not say why it could not: a server that refuses at once may be done before it looks. */
+  /**
+   * Connects, again if Lettuce does not say why it could not: a server that refuses at once may be done before it
+   * looks.
+   */
   private CompletableFuture<StatefulRedisConnection<String, String>> connect(int times) {
     CompletableFuture<StatefulRedisConnection<String, String>> connecting;
     try {

@@ -23,8 +23,8 @@ import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Which server of a cluster has which slot. Several servers are asked at the same time, each with the timeout of a call: Lettuce's own
- * client waits a minute for one that hangs.
+ * Which server of a cluster has which slot. Several servers are asked at the same time, each with the timeout of a
+ * call: Lettuce's own client waits a minute for one that hangs.
  */
 final class Topology {
   private static final Command NODES = new Command(List.of("CLUSTER", "NODES"), null);
@@ -72,7 +72,10 @@ final class Topology {
     return node;
   }
 
-  /** Returns the server that has a key; null while it is not known. Where that one is out of reach, another may have it soon. */
+  /**
+   * Returns the server that has a key; null while it is not known. Where that one is out of reach, another may have it
+   * soon.
+   */
   @Nullable Node owner(String key) {
     Claim[] now = slots;
     Claim claim = now == null ? null : now[SlotHash.getSlot(key)];

@@ -18,9 +18,10 @@ import java.util.concurrent.CompletionStage;
 import java.util.concurrent.TimeUnit;
 
 /**
- * Counts and times decisions with Micrometer: {@code ratelimit.decisions} by verb, outcome, policy and by, {@code ratelimit.shadowed} by policy, and {@code
- * ratelimit.decision.duration} by verb and by, as the clients of other languages do. There is no tag for keys: each would be a time
- * series for ever. Closing it closes the next decider, if that can be closed.
+ * Counts and times decisions with Micrometer: {@code ratelimit.decisions} by verb, outcome, policy and by,
+ * {@code ratelimit.shadowed} by policy, and {@code ratelimit.decision.duration} by verb and by, as the clients of other
+ * languages do. There is no tag for keys: each would be a time series for ever. Closing it closes the next decider, if
+ * that can be closed.
  *
  * <pre>{@code
  * Limiter limiter = Limiter.over(Metered.of(Guard.of(Remote.over(connection), Guard.Policy.FAIL), registry));

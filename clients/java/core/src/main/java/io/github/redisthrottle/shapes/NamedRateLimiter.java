@@ -8,8 +8,8 @@ import java.time.Duration;
 import java.util.List;
 
 /**
- * A limit under a name, with the methods that Guava's RateLimiter and Redisson's RRateLimiter have. All processes with the same name share
- * it.
+ * A limit under a name, with the methods that Guava's RateLimiter and Redisson's RRateLimiter have. All processes with
+ * the same name share it.
  *
  * <table>
  *   <caption>Instead of</caption>
@@ -49,8 +49,8 @@ public final class NamedRateLimiter {
   }
 
   /**
-   * Takes so many permits, and waits for them for so long at most, in order of arrival. Returns false at once if they will not be there in
-   * time: it does not wait in vain.
+   * Takes so many permits, and waits for them for so long at most, in order of arrival. Returns false at once if they
+   * will not be there in time: it does not wait in vain.
    */
   public boolean tryAcquire(long permits, Duration timeout) {
     if (timeout.isZero()) {

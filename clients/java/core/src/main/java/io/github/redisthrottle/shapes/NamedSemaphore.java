@@ -11,8 +11,9 @@ import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * A semaphore that all processes with the same name share, with the methods of Redisson's RPermitExpirableSemaphore. A permit is held under
- * an id and renewed in the background, so the permit of a process that has died is free after the ttl of the slots, and no other one is.
+ * A semaphore that all processes with the same name share, with the methods of Redisson's RPermitExpirableSemaphore. A
+ * permit is held under an id and renewed in the background, so the permit of a process that has died is free after the
+ * ttl of the slots, and no other one is.
  *
  * <table>
  *   <caption>Instead of</caption>
@@ -63,7 +64,8 @@ public final class NamedSemaphore {
   }
 
   /**
-   * Gives a permit back, also one that another process has taken, which finds it lost then. Returns whether it was held till now.
+   * Gives a permit back, also one that another process has taken, which finds it lost then. Returns whether it was held
+   * till now.
    */
   public boolean release(String id) {
     Lease lease = held.remove(id);

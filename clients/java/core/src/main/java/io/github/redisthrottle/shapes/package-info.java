@@ -1,4 +1,7 @@
-/** Limits and leases in the shape of classes that many programs have: Guava's and Redisson's rate limiters, and semaphores. */
+/**
+ * Limits and leases in the shape of classes that many programs have: Guava's and Redisson's rate limiters, and
+ * semaphores.
+ */
 @NullMarked
 package io.github.redisthrottle.shapes;
 

@@ -17,8 +17,8 @@ import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
- * A server of throttle-dev for tests over a socket, which this process has started: one for each test class. It ends when it is closed, or
- * with this process.
+ * A server of throttle-dev for tests over a socket, which this process has started: one for each test class. It ends
+ * when it is closed, or with this process.
  *
  * <pre>{@code
  * try (ThrottleDev server = ThrottleDev.start();
@@ -46,8 +46,8 @@ public final class ThrottleDev implements AutoCloseable {
   }
 
   /**
-   * Starts the program that the environment names in {@code THROTTLE_DEV}, or else {@code throttle-dev} of the {@code PATH}, on a free port of
-   * 127.0.0.1, and waits until it serves.
+   * Starts the program that the environment names in {@code THROTTLE_DEV}, or else {@code throttle-dev} of the
+   * {@code PATH}, on a free port of 127.0.0.1, and waits until it serves.
    *
    * @throws IllegalStateException if it cannot be started
    */
@@ -109,7 +109,10 @@ public final class ThrottleDev implements AutoCloseable {
     return port;
   }
 
-  /** Lets time pass at once: {@code 500ms}, {@code 1.5h}, {@code 2w}, {@code 1mo}. Callers that wait have their turns on the way. Returns what time it is then. */
+  /**
+   * Lets time pass at once: {@code 500ms}, {@code 1.5h}, {@code 2w}, {@code 1mo}. Callers that wait have their turns on
+   * the way. Returns what time it is then.
+   */
   public Instant advance(String duration) {
     return Instant.parse(command("CL.DEV.ADVANCE", duration));
   }

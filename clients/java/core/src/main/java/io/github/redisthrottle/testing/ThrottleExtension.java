@@ -12,7 +12,8 @@ import org.junit.jupiter.api.extension.ParameterContext;
 import org.junit.jupiter.api.extension.ParameterResolver;
 
 /**
- * Gives tests of JUnit a {@link FakeLimiter}, the {@link Limiter} over it, and a server of {@link ThrottleDev} as parameters.
+ * Gives tests of JUnit a {@link FakeLimiter}, the {@link Limiter} over it, and a server of {@link ThrottleDev} as
+ * parameters.
  *
  * <pre>{@code
  * @ExtendWith(ThrottleExtension.class)
@@ -22,8 +23,8 @@ import org.junit.jupiter.api.extension.ParameterResolver;
  * }
  * }</pre>
  *
- * <p>Each test has a limiter of its own. All tests of a class share one server, which is started when the first of them asks for it, and is without
- * keys at the begin of each test.
+ * <p>Each test has a limiter of its own. All tests of a class share one server, which is started when the first of them
+ * asks for it, and is without keys at the begin of each test.
  */
 public final class ThrottleExtension implements ParameterResolver {
   private static final Namespace NAMESPACE = Namespace.create(ThrottleExtension.class);

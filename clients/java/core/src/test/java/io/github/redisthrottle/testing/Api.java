@@ -12,7 +12,9 @@ import java.util.spi.ToolProvider;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
-/** The public interface of a module, as a text: a change of it is seen in the difference. RENEW=1 writes the text anew. */
+/**
+ * The public interface of a module, as a text: a change of it is seen in the difference. RENEW=1 writes the text anew.
+ */
 public final class Api {
   private static final String RENEW = "RENEW=1 scripts/test-clients java -Dtest=ApiTest -Dsurefire.failIfNoSpecifiedTests=false";
   private static final Path JAVA = Server.ROOT.resolve("clients/java");
@@ -37,7 +39,10 @@ public final class Api {
     }
   }
 
-  /** Returns what users may call and extend. It is read from the files of classes, since some need another framework than is there. */
+  /**
+   * Returns what users may call and extend. It is read from the files of classes, since some need another framework
+   * than is there.
+   */
   private static String text(Path classes) throws IOException {
     List<String> words = new ArrayList<>(List.of("-protected", "-constants", "-cp", classes.toString()));
     try (Stream<Path> files = Files.walk(classes)) {

@@ -15,7 +15,10 @@ import java.util.Collections;
 import java.util.Deque;
 import java.util.List;
 
-/** A server that expects words and answers with replies, one exchange after the other. It knows little else of the protocol. */
+/**
+ * A server that expects words and answers with replies, one exchange after the other. It knows little else of the
+ * protocol.
+ */
 public final class MadeUp implements AutoCloseable {
   private static final String HELLO = "%3\r\n+server\r\n+redis\r\n+version\r\n+7.0.0\r\n+proto\r\n:3\r\n";
 

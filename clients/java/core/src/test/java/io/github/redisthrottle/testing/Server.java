@@ -200,9 +200,9 @@ public final class Server implements AutoCloseable {
   }
 
   /**
-   * Returns a port that nobody listens on, nor on that of the cluster bus, 10,000 above. It belongs to this process until it ends. Both are below
-   * the range from which outgoing connections get theirs. The sign of a claim is the UDP port of the same number, which no server uses: tests in
-   * any language look at it.
+   * Returns a port that nobody listens on, nor on that of the cluster bus, 10,000 above. It belongs to this process
+   * until it ends. Both are below the range from which outgoing connections get theirs. The sign of a claim is the UDP
+   * port of the same number, which no server uses: tests in any language look at it.
    */
   public static int freePort() {
     while (true) {

@@ -11,7 +11,10 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 
-/** A long way to a server: what is sent and what is answered takes some time each. Its new connections may lead to another one later. */
+/**
+ * A long way to a server: what is sent and what is answered takes some time each. Its new connections may lead to
+ * another one later.
+ */
 public final class Slow implements AutoCloseable {
   private final ServerSocket socket;
   private final Queue<Socket> open = new ConcurrentLinkedQueue<>();

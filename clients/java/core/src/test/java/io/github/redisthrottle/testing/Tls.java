@@ -37,7 +37,10 @@ public final class Tls implements AutoCloseable {
     openssl("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout key.pem -out " + certificate + " -days 2 -subj /CN=throttle -addext subjectAltName=" + names);
   }
 
-  /** Makes one of a server on this machine that has expired. Java takes a certificate that it is told to trust for as long as it is told. */
+  /**
+   * Makes one of a server on this machine that has expired. Java takes a certificate that it is told to trust for as
+   * long as it is told.
+   */
   public static Tls expired() {
     Tls tls = new Tls(HERE, "authority.pem");
     tls.openssl("req -new -key key.pem -out request.pem -subj /CN=localhost -addext subjectAltName=" + HERE);

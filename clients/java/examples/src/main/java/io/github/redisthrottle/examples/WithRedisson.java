@@ -6,9 +6,9 @@ import org.redisson.api.RateType;
 import org.redisson.api.RedissonClient;
 
 /**
- * Redisson's limiter. The limit is set once, on the server: with the next version of the program that takes another one, the old one goes on.
- * Each call in progress is kept as an entry of a sorted set, by the clock of the process that asks, and the keys of a user who never comes
- * back stay for ever.
+ * Redisson's limiter. The limit is set once, on the server: with the next version of the program that takes another
+ * one, the old one goes on. Each call in progress is kept as an entry of a sorted set, by the clock of the process that
+ * asks, and the keys of a user who never comes back stay for ever.
  */
 public record WithRedisson(RedissonClient redisson, int calls, Duration period) implements Recipe {
   @Override

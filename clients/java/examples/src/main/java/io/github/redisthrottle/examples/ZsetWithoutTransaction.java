@@ -4,7 +4,10 @@ import java.time.Clock;
 import java.util.UUID;
 import redis.clients.jedis.Jedis;
 
-/** A sorted set of the last minute, read and then written. Callers at the same time see the same count, and all of them go ahead. */
+/**
+ * A sorted set of the last minute, read and then written. Callers at the same time see the same count, and all of them
+ * go ahead.
+ */
 public record ZsetWithoutTransaction(Jedis redis, Clock clock, Runnable between) implements Recipe {
   @Override
   public boolean allows(String user) {

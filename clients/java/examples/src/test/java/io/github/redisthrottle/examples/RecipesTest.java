@@ -97,7 +97,8 @@ class RecipesTest {
   void timesUnderKeysCountCallsThatAreDenied() {
     try (Jedis redis = server.client()) {
       assertEquals(30, allowed(new TimesUnderKeys(redis, at("2026-01-01T00:00:00Z")), 60));
-      // A minute and a second after the last call that went ahead, the caller that has kept asking is denied for the calls that were denied.
+      // A minute and a second after the last call that went ahead, the caller that has kept asking is denied for the
+      // calls that were denied.
       allowed(new TimesUnderKeys(redis, at("2026-01-01T00:00:30Z")), 30);
       assertFalse(new TimesUnderKeys(redis, at("2026-01-01T00:01:01Z")).allows("ann"));
       assertEquals(-1, redis.ttl("calls:ann:2026-01-01:count"));

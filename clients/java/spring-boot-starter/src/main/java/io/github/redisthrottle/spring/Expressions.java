@@ -52,8 +52,9 @@ public final class Expressions {
   }
 
   /**
-   * Reads an expression of a key, as {@link #parse}. Where it makes a text by +, by a method of T(String) or by formatted, a part that is
-   * null is a mistake: it would become the text "null", and those of whom nothing is known would count for one another.
+   * Reads an expression of a key, as {@link #parse}. Where it makes a text by +, by a method of T(String) or by
+   * formatted, a part that is null is a mistake: it would become the text "null", and those of whom nothing is known
+   * would count for one another.
    */
   public static Expression parseKey(String text, Set<String> variables) {
     SpelNodeImpl read = (SpelNodeImpl) ((SpelExpression) parse(text, variables)).getAST();

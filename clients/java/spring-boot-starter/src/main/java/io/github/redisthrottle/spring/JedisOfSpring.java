@@ -28,8 +28,8 @@ import redis.clients.jedis.providers.PooledConnectionProvider;
 import redis.clients.jedis.providers.SentineledConnectionProvider;
 
 /**
- * Calls over Jedis to where a JedisConnectionFactory of Spring Data Redis says, in connections of its own: those of the factory are not for
- * others.
+ * Calls over Jedis to where a JedisConnectionFactory of Spring Data Redis says, in connections of its own: those of the
+ * factory are not for others.
  */
 record JedisOfSpring(JedisConnection next, ConnectionProvider provider) implements Connection {
   private static final Duration ROOM = Duration.ofSeconds(1);

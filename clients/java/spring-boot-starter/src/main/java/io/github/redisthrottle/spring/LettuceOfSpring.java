@@ -24,7 +24,9 @@ import org.springframework.data.redis.connection.lettuce.LettuceConnectionFactor
 import org.springframework.data.redis.connection.lettuce.LettuceConverters;
 import org.springframework.util.StringUtils;
 
-/** Connects to where a LettuceConnectionFactory of Spring Data Redis does, with its client and all of its configuration. */
+/**
+ * Connects to where a LettuceConnectionFactory of Spring Data Redis does, with its client and all of its configuration.
+ */
 final class LettuceOfSpring {
   private final LettuceConnectionFactory factory;
   private final LettuceClientConfiguration client;
@@ -49,8 +51,8 @@ final class LettuceOfSpring {
   }
 
   /**
-   * Returns what the factory was made with. It has no method that tells of a static master and its replicas: those that it has would say
-   * localhost then.
+   * Returns what the factory was made with. It has no method that tells of a static master and its replicas: those that
+   * it has would say localhost then.
    */
   private static RedisConfiguration configuration(LettuceConnectionFactory factory) {
     try {

@@ -22,7 +22,10 @@ public final class NamedLimits {
     texts.forEach((name, text) -> named.put(name, Settings.value("redis-throttle.limits." + name, text, one -> called(name, Limits.parse(one)))));
   }
 
-  /** Returns limits with names for header fields and meters: those of a property are called as the property, unless they have a NAME. */
+  /**
+   * Returns limits with names for header fields and meters: those of a property are called as the property, unless they
+   * have a NAME.
+   */
   private static List<Limit> called(String name, List<Limit> limits) {
     List<Limit> called = new ArrayList<>();
     for (Limit limit : limits) {
@@ -59,8 +62,8 @@ public final class NamedLimits {
   }
 
   /**
-   * Returns the limits of a name, or those that a text says, under another policy than theirs. Without a text they are those that are called as
-   * the policy.
+   * Returns the limits of a name, or those that a text says, under another policy than theirs. Without a text they are
+   * those that are called as the policy.
    *
    * @param text null or empty without one
    * @param policy null or empty for that of the name
@@ -73,7 +76,10 @@ public final class NamedLimits {
     return Limits.policy(policy, get(text == null || text.isEmpty() ? policy : text));
   }
 
-  /** As {@link #get(String, String)}, for the values of the properties limits and policy. What is wrong is refused with the name of the property. */
+  /**
+   * As {@link #get(String, String)}, for the values of the properties limits and policy. What is wrong is refused with
+   * the name of the property.
+   */
   public List<Limit> read(String property, @Nullable String limits, @Nullable String policy) {
     if (policy == null) {
       return Settings.value(property + ".limits", limits, one -> get(Objects.requireNonNull(one)));

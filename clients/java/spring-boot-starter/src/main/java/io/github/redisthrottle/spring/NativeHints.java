@@ -6,7 +6,10 @@ import org.springframework.aot.hint.RuntimeHints;
 import org.springframework.aot.hint.RuntimeHintsRegistrar;
 import org.springframework.aot.hint.TypeReference;
 
-/** What a native image has to keep beside what the core says: what expressions read, and where a factory of Lettuce goes. */
+/**
+ * What a native image has to keep beside what the core says: what expressions read, and where a factory of Lettuce
+ * goes.
+ */
 final class NativeHints implements RuntimeHintsRegistrar {
   @Override
   public void registerHints(RuntimeHints hints, @Nullable ClassLoader loader) {

@@ -27,7 +27,10 @@ public final class PoliciesCustomizer implements DeciderCustomizer {
     return made;
   }
 
-  /** Returns the policies in force: values by their fields. It reads them anew, or where that takes longer, as they were read last. */
+  /**
+   * Returns the policies in force: values by their fields. It reads them anew, or where that takes longer, as they were
+   * read last.
+   */
   public Map<String, String> inForce(Duration longest) {
     Policies made = policies;
     if (made == null) {

@@ -22,7 +22,10 @@ import org.springframework.context.ApplicationEventPublisher;
 import org.springframework.context.annotation.Bean;
 import org.springframework.context.annotation.Role;
 
-/** The limiter, limits by name, and limits of methods and of outgoing requests. A {@link Limiter} of the application's own comes first. */
+/**
+ * The limiter, limits by name, and limits of methods and of outgoing requests. A {@link Limiter} of the application's
+ * own comes first.
+ */
 @AutoConfiguration(
     afterName = {
       "org.springframework.boot.autoconfigure.data.redis.RedisAutoConfiguration",

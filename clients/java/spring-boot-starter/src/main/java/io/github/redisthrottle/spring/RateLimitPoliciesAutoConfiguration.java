@@ -8,7 +8,10 @@ import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
 import org.springframework.boot.context.properties.EnableConfigurationProperties;
 import org.springframework.context.annotation.Bean;
 
-/** Numbers of limits that a hash in Redis changes. It comes before what observes, and behind the customizers of the application, such as a cache. */
+/**
+ * Numbers of limits that a hash in Redis changes. It comes before what observes, and behind the customizers of the
+ * application, such as a cache.
+ */
 @AutoConfiguration(before = {RateLimitActuatorAutoConfiguration.class, RateLimitAutoConfiguration.class})
 @EnableConfigurationProperties(RateLimitProperties.class)
 @ConditionalOnProperty(name = {"redis-throttle.enabled", "redis-throttle.policies.enabled"}, matchIfMissing = true)

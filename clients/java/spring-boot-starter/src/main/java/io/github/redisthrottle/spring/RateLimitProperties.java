@@ -15,21 +15,25 @@ import org.springframework.boot.context.properties.bind.DefaultValue;
  * Properties of redis-throttle. A name that does not exist is refused.
  *
  * @param enabled Whether anything is limited. Without it there is no limiter, and annotations and routes do nothing.
- * @param url Where Redis or Valkey is, such as redis://127.0.0.1:6379. By default the connection factory of Spring Data Redis says it, of Lettuce or Jedis.
+ * @param url Where Redis or Valkey is, such as redis://127.0.0.1:6379. By default the connection factory of Spring Data
+ *     Redis says it, of Lettuce or Jedis.
  * @param timeout How long a call waits for the server.
- * @param poll How long the pauses are at most in which calls that wait ask a server without the module, such as 200ms. By default such a call
- *     is a mistake there.
+ * @param poll How long the pauses are at most in which calls that wait ask a server without the module, such as 200ms.
+ *     By default such a call is a mistake there.
  * @param limits Limits by name, such as "RATE 100/s BURST 200; FIXED 1000000/mo". Each has the policy of its name.
  * @param policies Where numbers are that take the place of those of limits while the application runs.
  * @param routes Limits of requests. The first route whose paths and methods match a request limits it.
  * @param outgoing Limits of requests to other services, by name.
  * @param outage What becomes of a request while Redis is out of reach: allow, deny (status 503) or raise (status 500).
- * @param local How this process decides by its part of the limits while Redis is out of reach, in place of the answer of outage.
- * @param overload What becomes of a request while this process asks for more than its client carries: allow, deny or raise.
+ * @param local How this process decides by its part of the limits while Redis is out of reach, in place of the answer
+ *     of outage.
+ * @param overload What becomes of a request while this process asks for more than its client carries: allow, deny or
+ *     raise.
  * @param mistake What becomes of a request when the set-up is wrong or an expression fails: allow, deny or raise.
  * @param retryAfter Retry-After of status 503, in whole seconds.
  * @param xRateLimit Adds X-RateLimit fields, whose Reset is in "seconds" from now, or "unix" since the epoch.
- * @param preflights Whether preflights are charged: the requests by which browsers ask whether a page may send another one.
+ * @param preflights Whether preflights are charged: the requests by which browsers ask whether a page may send another
+ *     one.
  * @param clients Who the client of a request is.
  * @param gateway The rate limiter of Spring Cloud Gateway.
  */
@@ -65,7 +69,8 @@ public record RateLimitProperties(
    * @param key An expression for whom a request counts. By default the client's address.
    * @param keys Several keys with their limits, in place of limits and key: all are charged or none.
    * @param cost An expression for how many units a request costs. By default 1.
-   * @param skip Whose requests are not limited: addresses and networks such as "10.0.0.0/8, 127.0.0.1", or an expression that is true for them.
+   * @param skip Whose requests are not limited: addresses and networks such as "10.0.0.0/8, 127.0.0.1", or an
+   *     expression that is true for them.
    * @param ban For how long the key of a denied request is banned.
    * @param banAfter With how many denials within a time the ban begins, such as "10/1h". By default with the first.
    * @param outage As redis-throttle.outage, for this route.
@@ -120,10 +125,12 @@ public record RateLimitProperties(
   /**
    * How this process decides while Redis is out of reach.
    *
-   * @param processes How many processes share the limits: each decides by its part of them while Redis is out of reach. By default none does.
-   * @param neverMore Whether a process has no unit of a limit that is smaller than the number of processes. By default each has one, so that all
-   *     together may exceed such a limit.
-   * @param keys How many keys a process remembers. When there are more, those used least recently begin with full limits.
+   * @param processes How many processes share the limits: each decides by its part of them while Redis is out of reach.
+   *     By default none does.
+   * @param neverMore Whether a process has no unit of a limit that is smaller than the number of processes. By default
+   *     each has one, so that all together may exceed such a limit.
+   * @param keys How many keys a process remembers. When there are more, those used least recently begin with full
+   *     limits.
    */
   public record Local(@Nullable Integer processes, @DefaultValue("false") boolean neverMore, @DefaultValue("100000") int keys) {}
 
@@ -138,8 +145,8 @@ public record RateLimitProperties(
   /**
    * The rate limiter of Spring Cloud Gateway (redis-throttle-spring-cloud-gateway).
    *
-   * @param replaceRedisRateLimiter Whether routes with the filter RequestRateLimiter and the arguments redis-rate-limiter.* are limited by
-   *     redis-throttle in place of Spring's RedisRateLimiter.
+   * @param replaceRedisRateLimiter Whether routes with the filter RequestRateLimiter and the arguments
+   *     redis-rate-limiter.* are limited by redis-throttle in place of Spring's RedisRateLimiter.
    */
   public record Gateway(@DefaultValue("false") boolean replaceRedisRateLimiter) {}
 

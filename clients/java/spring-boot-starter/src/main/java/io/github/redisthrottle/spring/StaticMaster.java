@@ -15,8 +15,8 @@ import java.util.function.Function;
 import org.jspecify.annotations.Nullable;
 
 /**
- * Sends calls to that one of several servers which says it is the master. It is looked for at the first call, and anew after it did not answer or
- * said that it is the master no more.
+ * Sends calls to that one of several servers which says it is the master. It is looked for at the first call, and anew
+ * after it did not answer or said that it is the master no more.
  */
 final class StaticMaster implements Connection {
   private static final Command ROLE = new Command(List.of("ROLE"), null);

@@ -1,6 +1,9 @@
 package io.github.redisthrottle.spring;
 
-/** A call of a method that could not be decided, where the answer to that is deny. In a controller the response has status 503. */
+/**
+ * A call of a method that could not be decided, where the answer to that is deny. In a controller the response has
+ * status 503.
+ */
 public final class UndecidedException extends RuntimeException {
   private static final long serialVersionUID = 1;
 

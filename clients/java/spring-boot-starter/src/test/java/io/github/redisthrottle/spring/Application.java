@@ -39,7 +39,10 @@ final class Application implements AutoCloseable {
     this.context = context;
   }
 
-  /** Starts one with properties such as "redis-throttle.outage=deny". Without a server the properties say where Redis is. */
+  /**
+   * Starts one with properties such as "redis-throttle.outage=deny". Without a server the properties say where Redis
+   * is.
+   */
   static Application start(WebApplicationType type, @Nullable Server server, List<Class<?>> beans, String... properties) {
     SpringApplication application = new SpringApplication(Beans.class);
     application.addPrimarySources(beans);

@@ -31,7 +31,10 @@ import org.springframework.web.reactive.config.WebFluxConfigurer;
 import org.springframework.web.servlet.config.annotation.CorsRegistry;
 import org.springframework.web.servlet.config.annotation.WebMvcConfigurer;
 
-/** What a browser asks and reads: preflights are free, and a page may read why its request was denied. HEAD counts as GET does. */
+/**
+ * What a browser asks and reads: preflights are free, and a page may read why its request was denied. HEAD counts as
+ * GET does.
+ */
 class CorsTest {
   private static final String ORIGIN = "Origin: http://web.example";
   private static final String[] ROUTES = {"redis-throttle.routes[0].paths=/open/**", "redis-throttle.routes[0].methods=GET,OPTIONS", "redis-throttle.routes[0].limits=RATE 2/h"};

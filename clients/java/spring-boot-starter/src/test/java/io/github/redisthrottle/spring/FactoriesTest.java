@@ -41,7 +41,10 @@ import reactor.core.publisher.Mono;
 import redis.clients.jedis.DefaultRedisCredentials;
 import redis.clients.jedis.Jedis;
 
-/** The limiter takes everything from a factory of Spring Data Redis: each of its configurations, with credentials that a provider gives. */
+/**
+ * The limiter takes everything from a factory of Spring Data Redis: each of its configurations, with credentials that a
+ * provider gives.
+ */
 class FactoriesTest {
   private static final Limit HOURLY = Limit.rate(2, Duration.ofHours(1));
 
@@ -85,7 +88,10 @@ class FactoriesTest {
     return Application.start(WebApplicationType.NONE, null, List.of(beans), properties);
   }
 
-  /** Uses up a limit, and looks for it in a database of a server that a client with the name and user of the factory has called. */
+  /**
+   * Uses up a limit, and looks for it in a database of a server that a client with the name and user of the factory has
+   * called.
+   */
   private static void limits(Application application, Server at, int database) {
     Limiter limiter = application.bean(Limiter.class);
     assertTrue(limiter.limit("{key}", HOURLY).allowed());

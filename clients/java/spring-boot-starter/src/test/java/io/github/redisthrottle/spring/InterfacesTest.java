@@ -39,7 +39,10 @@ import org.springframework.web.service.annotation.GetExchange;
 import org.springframework.web.service.invoker.HttpServiceProxyFactory;
 import reactor.core.publisher.Mono;
 
-/** Limits of beans that have no class of their own, what answers in place of a denied method, and what its body knows of its caller. */
+/**
+ * Limits of beans that have no class of their own, what answers in place of a denied method, and what its body knows of
+ * its caller.
+ */
 class InterfacesTest {
   private static Server server;
   private static Application application;

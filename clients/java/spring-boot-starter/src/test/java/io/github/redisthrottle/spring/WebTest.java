@@ -123,7 +123,10 @@ abstract class WebTest {
     assertEquals(skipped ? 200 : 429, application.get("/skipped", "X-Forwarded-For", forwarded).statusCode(), "by the annotation");
   }
 
-  /** Of all that stands in X-Forwarded-For, Spring takes the left end for the peer, where the client writes, and drops the rest. */
+  /**
+   * Of all that stands in X-Forwarded-For, Spring takes the left end for the peer, where the client writes, and drops
+   * the rest.
+   */
   @Test
   void networksAreNotToldByWhatSpringTakesForThePeer() {
     try (Application other =

@@ -31,7 +31,9 @@ import org.springframework.web.bind.annotation.GetMapping
 import org.springframework.web.bind.annotation.RestController
 import reactor.core.scheduler.Schedulers
 
-/** Functions of Kotlin that suspend: each call is decided before it reaches the function, and no thread waits for that. */
+/**
+ * Functions of Kotlin that suspend: each call is decided before it reaches the function, and no thread waits for that.
+ */
 class SuspendTest {
   /** An interface whose function is limited. */
   interface Waiter {

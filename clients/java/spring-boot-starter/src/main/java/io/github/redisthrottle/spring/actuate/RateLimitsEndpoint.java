@@ -21,8 +21,8 @@ import org.springframework.boot.actuate.endpoint.annotation.Endpoint;
 import org.springframework.boot.actuate.endpoint.annotation.ReadOperation;
 
 /**
- * The endpoint ratelimits: which limits there are, and which keys are denied most, or would be by shadows. Keys name people and addresses:
- * expose it to operators alone.
+ * The endpoint ratelimits: which limits there are, and which keys are denied most, or would be by shadows. Keys name
+ * people and addresses: expose it to operators alone.
  */
 @Endpoint(id = "ratelimits")
 public final class RateLimitsEndpoint {

@@ -10,8 +10,8 @@ import org.springframework.context.i18n.LocaleContextHolder;
 import org.springframework.util.ClassUtils;
 
 /**
- * What the thread of a caller knows, for a method that runs in another one: the request, the locale, who has signed in, the context of the log,
- * and what is registered with Micrometer's context propagation.
+ * What the thread of a caller knows, for a method that runs in another one: the request, the locale, who has signed in,
+ * the context of the log, and what is registered with Micrometer's context propagation.
  */
 final class CallersContext {
   private static final boolean WEB = isPresent("org.springframework.web.context.request.RequestContextHolder");

@@ -6,7 +6,10 @@ import org.jspecify.annotations.Nullable;
 import org.springframework.aop.support.AopUtils;
 import org.springframework.util.ClassUtils;
 
-/** Beans whose class was made for their interfaces: proxies of the JDK, such as clients of HTTP interfaces and repositories, and lambdas. */
+/**
+ * Beans whose class was made for their interfaces: proxies of the JDK, such as clients of HTTP interfaces and
+ * repositories, and lambdas.
+ */
 final class Proxies {
   private Proxies() {}
 
@@ -14,7 +17,10 @@ final class Proxies {
     return Proxy.isProxyClass(type) || ClassUtils.isLambdaClass(type);
   }
 
-  /** Returns the method that has the annotations and the names of parameters: that of the class, or else of the interface. */
+  /**
+   * Returns the method that has the annotations and the names of parameters: that of the class, or else of the
+   * interface.
+   */
   static Method method(Method called, @Nullable Class<?> target) {
     return target == null || isOfInterfaces(target) ? called : AopUtils.getMostSpecificMethod(called, target);
   }

@@ -12,7 +12,10 @@ import org.springframework.beans.factory.BeanFactory;
 import org.springframework.util.ClassUtils;
 import org.springframework.util.ReflectionUtils;
 
-/** Puts {@link RateLimitInterceptor} before methods with {@link RateLimit}, outside of transactions and caches, and checks annotations. */
+/**
+ * Puts {@link RateLimitInterceptor} before methods with {@link RateLimit}, outside of transactions and caches, and
+ * checks annotations.
+ */
 public final class RateLimitPostProcessor extends AbstractBeanFactoryAwareAdvisingPostProcessor {
   private static final long serialVersionUID = 1;
 

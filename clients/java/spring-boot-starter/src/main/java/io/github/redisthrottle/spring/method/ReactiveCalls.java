@@ -78,7 +78,9 @@ final class ReactiveCalls {
     }
   }
 
-  /** Returns a publisher of what a fallback has returned. That of a function which suspends may return the value itself. */
+  /**
+   * Returns a publisher of what a fallback has returned. That of a function which suspends may return the value itself.
+   */
   @SuppressWarnings("unchecked")
   private static Publisher<Object> published(@Nullable Object returned) {
     if (returned instanceof Publisher<?> publisher) {

@@ -9,8 +9,8 @@ import org.springframework.core.MethodParameter;
 import org.springframework.util.ClassUtils;
 
 /**
- * Functions of Kotlin that suspend. To Java they have a continuation as the last argument. Spring's proxies call them by a publisher, and turn
- * the one that an interceptor returns back.
+ * Functions of Kotlin that suspend. To Java they have a continuation as the last argument. Spring's proxies call them
+ * by a publisher, and turn the one that an interceptor returns back.
  */
 final class Suspending {
   private static final String BRIDGE = "kotlinx.coroutines.reactor.MonoKt";
@@ -22,7 +22,9 @@ final class Suspending {
     return KotlinDetector.isSuspendingFunction(method);
   }
 
-  /** Refuses a function that suspends where Spring cannot call it by a publisher: its caller would get that publisher. */
+  /**
+   * Refuses a function that suspends where Spring cannot call it by a publisher: its caller would get that publisher.
+   */
   static void check(Method method, ClassLoader loader) {
     if (is(method) && !ClassUtils.isPresent(BRIDGE, loader)) {
       throw new IllegalArgumentException(

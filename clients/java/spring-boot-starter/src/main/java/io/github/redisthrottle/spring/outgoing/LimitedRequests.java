@@ -7,7 +7,10 @@ import org.springframework.http.client.ClientHttpRequestExecution;
 import org.springframework.http.client.ClientHttpRequestInterceptor;
 import org.springframework.http.client.ClientHttpResponse;
 
-/** Requests of a RestClient or a RestTemplate keep to limits: {@code builder.requestInterceptor(new LimitedRequests(limits.get("github")))}. */
+/**
+ * Requests of a RestClient or a RestTemplate keep to limits:
+ * {@code builder.requestInterceptor(new LimitedRequests(limits.get("github")))}.
+ */
 public final class LimitedRequests implements ClientHttpRequestInterceptor {
   private final Function<? super HttpRequest, OutgoingLimit> limit;
 

@@ -38,7 +38,8 @@ public final class OutgoingLimit {
    * Takes a unit: at once, or in its turn within the longest wait.
    *
    * @throws io.github.redisthrottle.LimitedException if there is none by then
-   * @throws io.github.redisthrottle.spring.UndecidedException if it could not be decided, and the answer to that is deny
+   * @throws io.github.redisthrottle.spring.UndecidedException if it could not be decided, and the answer to that is
+   *     deny
    */
   public void take() {
     Result result;

@@ -11,8 +11,8 @@ import java.util.Map;
 import java.util.TreeMap;
 
 /**
- * The limits of requests to other services, by their names in {@code redis-throttle.outgoing}. Whoever sends the requests gets them by an
- * interceptor:
+ * The limits of requests to other services, by their names in {@code redis-throttle.outgoing}. Whoever sends the
+ * requests gets them by an interceptor:
  *
  * <pre>{@code
  * @Bean

@@ -10,8 +10,9 @@ public final class Decisions {
   private Decisions() {}
 
   /**
-   * Returns a publisher of what a stage decides, which asks anew with each subscription. What comes behind it runs where Reactor expects work
-   * that does not block, and never in a thread that reads replies: a handler that computes would keep other requests from their decisions.
+   * Returns a publisher of what a stage decides, which asks anew with each subscription. What comes behind it runs
+   * where Reactor expects work that does not block, and never in a thread that reads replies: a handler that computes
+   * would keep other requests from their decisions.
    */
   public static <T> Mono<T> of(Supplier<? extends CompletionStage<T>> decide) {
     return Mono.defer(

@@ -20,7 +20,10 @@ import org.springframework.web.server.WebFilter;
 import org.springframework.web.server.WebFilterChain;
 import reactor.core.publisher.Mono;
 
-/** Limits requests by {@code redis-throttle.routes}. One stands before the filters of Spring Security, and one behind them. */
+/**
+ * Limits requests by {@code redis-throttle.routes}. One stands before the filters of Spring Security, and one behind
+ * them.
+ */
 public final class RateLimitWebFilter implements WebFilter, Ordered {
   private final Routes routes;
   private final WebLimits web;

@@ -12,8 +12,8 @@ import reactor.core.publisher.Flux;
 import reactor.core.publisher.Mono;
 
 /**
- * The application's CORS, for responses of filters that stand before it: a browser shows a page nothing of a response without it. It is that of
- * a CorsWebFilter, also one of Spring Security, or of WebFlux.
+ * The application's CORS, for responses of filters that stand before it: a browser shows a page nothing of a response
+ * without it. It is that of a CorsWebFilter, also one of Spring Security, or of WebFlux.
  */
 public final class ReactiveCors {
   private static final boolean SECURITY =

@@ -15,7 +15,10 @@ import org.springframework.web.server.ServerWebExchange;
 @Order(0)
 @RestControllerAdvice
 public final class ReactiveRateLimitAdvice {
-  /** Answers a call that was denied: status 429. What was denied elsewhere, such as by another service's limit, stays an error. */
+  /**
+   * Answers a call that was denied: status 429. What was denied elsewhere, such as by another service's limit, stays an
+   * error.
+   */
   @ExceptionHandler
   public ResponseEntity<ProblemDetail> limited(LimitedException error, ServerWebExchange exchange) {
     return Problems.response(error, exchange.getAttribute(Decided.ATTRIBUTE));

@@ -4,7 +4,10 @@ import io.github.redisthrottle.spring.web.Cors;
 import jakarta.servlet.http.HttpServletResponse;
 import jakarta.servlet.http.HttpServletResponseWrapper;
 
-/** Keeps the fields of limits exposed to pages of other origins where the application's CORS sets its own: Spring 7 replaces what was there. */
+/**
+ * Keeps the fields of limits exposed to pages of other origins where the application's CORS sets its own: Spring 7
+ * replaces what was there.
+ */
 final class ExposingResponse extends HttpServletResponseWrapper {
   ExposingResponse(HttpServletResponse response) {
     super(response);

@@ -15,7 +15,10 @@ import org.springframework.web.bind.annotation.RestControllerAdvice;
 @Order(0)
 @RestControllerAdvice
 public final class RateLimitAdvice {
-  /** Answers a call that was denied: status 429. What was denied elsewhere, such as by another service's limit, stays an error. */
+  /**
+   * Answers a call that was denied: status 429. What was denied elsewhere, such as by another service's limit, stays an
+   * error.
+   */
   @ExceptionHandler
   public ResponseEntity<ProblemDetail> limited(LimitedException error, HttpServletRequest request) {
     return Problems.response(error, request.getAttribute(Decided.ATTRIBUTE) instanceof Decided decided ? decided : null);

@@ -22,7 +22,10 @@ import org.springframework.core.Ordered;
 import org.springframework.web.filter.OncePerRequestFilter;
 import org.springframework.web.util.ServletRequestPathUtils;
 
-/** Limits requests by {@code redis-throttle.routes}. One stands before the filters of Spring Security, and one behind them. */
+/**
+ * Limits requests by {@code redis-throttle.routes}. One stands before the filters of Spring Security, and one behind
+ * them.
+ */
 public final class RateLimitFilter extends OncePerRequestFilter implements Ordered {
   private final Routes routes;
   private final WebLimits web;

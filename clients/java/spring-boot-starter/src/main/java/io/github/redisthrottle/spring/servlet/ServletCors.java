@@ -22,8 +22,8 @@ import org.springframework.web.servlet.HandlerInterceptor;
 import org.springframework.web.servlet.HandlerMapping;
 
 /**
- * The application's CORS, for responses of filters that stand before it: a browser shows a page nothing of a response without it. It is that of
- * a CorsFilter, also one of Spring Security, of a CorsConfigurationSource, or of Spring MVC.
+ * The application's CORS, for responses of filters that stand before it: a browser shows a page nothing of a response
+ * without it. It is that of a CorsFilter, also one of Spring Security, of a CorsConfigurationSource, or of Spring MVC.
  */
 public final class ServletCors {
   private static final boolean MVC = isPresent("org.springframework.web.servlet.HandlerMapping");

@@ -9,8 +9,9 @@ import java.lang.annotation.Target;
 import org.springframework.boot.autoconfigure.ImportAutoConfiguration;
 
 /**
- * Has a {@link io.github.redisthrottle.FakeLimiter} decide in a test with {@code @SpringBootTest}, which then needs no Redis. {@code @WebMvcTest} and
- * {@code @WebFluxTest} have it without the annotation. The limiter is a bean, and new for each test:
+ * Has a {@link io.github.redisthrottle.FakeLimiter} decide in a test with {@code @SpringBootTest}, which then needs no
+ * Redis. {@code @WebMvcTest} and {@code @WebFluxTest} have it without the annotation. The limiter is a bean, and new
+ * for each test:
  *
  * <pre>{@code
  * @SpringBootTest

@@ -96,7 +96,10 @@ public record WebLimits(
     return isFrom;
   }
 
-  /** Says that networks do not count, since Spring has put what a client wrote in place of the peer, and dropped the header. */
+  /**
+   * Says that networks do not count, since Spring has put what a client wrote in place of the peer, and dropped the
+   * header.
+   */
   public void warnOfHiddenPeer() {
     warnOnce(
         "skip has networks, and nobody is in one: Spring's ForwardedHeaderTransformer takes for the peer what a client wrote; set"

@@ -1,4 +1,6 @@
-/** What servlet and reactive applications share: routes, header fields, problem documents and the addresses of clients. */
+/**
+ * What servlet and reactive applications share: routes, header fields, problem documents and the addresses of clients.
+ */
 @NullMarked
 package io.github.redisthrottle.spring.web;
 

@@ -31,9 +31,9 @@ import org.springframework.context.annotation.Primary;
 import org.springframework.core.env.Environment;
 
 /**
- * The rate limiter and the filter Throttle for Spring Cloud Gateway. With {@code redis-throttle.gateway.replace-redis-rate-limiter}, or where
- * there is no other rate limiter, routes with the filter RequestRateLimiter have this rate limiter; else those with {@code rate-limiter:
- * "#{@throttleRateLimiter}"}.
+ * The rate limiter and the filter Throttle for Spring Cloud Gateway. With
+ * {@code redis-throttle.gateway.replace-redis-rate-limiter}, or where there is no other rate limiter, routes with the
+ * filter RequestRateLimiter have this rate limiter; else those with {@code rate-limiter: "#{@throttleRateLimiter}"}.
  */
 @AutoConfiguration(
     after = RateLimitReactiveAutoConfiguration.class,

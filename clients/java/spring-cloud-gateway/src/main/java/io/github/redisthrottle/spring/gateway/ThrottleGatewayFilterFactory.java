@@ -11,8 +11,8 @@ import org.springframework.cloud.gateway.filter.GatewayFilter;
 import org.springframework.cloud.gateway.filter.factory.AbstractGatewayFilterFactory;
 
 /**
- * The filter Throttle: limits of a route by an expression, or of several keys together. A route may have several of them. Its arguments
- * are those of {@code redis-throttle.routes}.
+ * The filter Throttle: limits of a route by an expression, or of several keys together. A route may have several of
+ * them. Its arguments are those of {@code redis-throttle.routes}.
  */
 public final class ThrottleGatewayFilterFactory extends AbstractGatewayFilterFactory<ThrottleGatewayFilterFactory.Config> {
   private final WebLimits web;

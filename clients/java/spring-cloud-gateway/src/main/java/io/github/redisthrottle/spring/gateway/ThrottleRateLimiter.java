@@ -32,12 +32,13 @@ import reactor.core.publisher.Mono;
 
 /**
  * The rate limiter of the filter RequestRateLimiter. It takes the arguments of Spring's RedisRateLimiter, {@code
- * redis-rate-limiter.replenishRate}, {@code burstCapacity} and {@code requestedTokens}, or else {@code redis-throttle.limits}, the name of
- * limits or limits such as {@code RATE 10/m; FIXED 1000/d}, and {@code redis-throttle.cost}. Its headers have the names that {@code
+ * redis-rate-limiter.replenishRate}, {@code burstCapacity} and {@code requestedTokens}, or else
+ * {@code redis-throttle.limits}, the name of limits or limits such as {@code RATE 10/m; FIXED 1000/d}, and
+ * {@code redis-throttle.cost}. Its headers have the names that {@code
  * spring.cloud.gateway.server.webflux.redis-rate-limiter} gives them.
  *
- * <p>A route that is made in code gets it by {@code filter.requestRateLimiter().rateLimiter(ThrottleRateLimiter.class, config ->
- * config.setLimits("RATE 10/m"))}.
+ * <p>A route that is made in code gets it by {@code filter.requestRateLimiter().rateLimiter(ThrottleRateLimiter.class,
+ * config -> config.setLimits("RATE 10/m"))}.
  */
 public final class ThrottleRateLimiter extends AbstractRateLimiter<ThrottleRateLimiter.Config> {
   /** The name of the bean. */

@@ -22,7 +22,10 @@ import org.springframework.web.bind.annotation.RestController;
 import reactor.core.publisher.Mono;
 import redis.clients.jedis.Jedis;
 
-/** A client that closes its connection cancels the publisher of a controller. Reactor Netty notices, and Tomcat does not. */
+/**
+ * A client that closes its connection cancels the publisher of a controller. Reactor Netty notices, and Tomcat does
+ * not.
+ */
 class DisconnectTest {
   private static final Limit HOURLY = Limit.rate(1, Duration.ofHours(1));
 

@@ -13,7 +13,10 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 
-/** Routes as Spring's manual writes them: with Spring's limiter and, by one property, with this one, requests get the same answers. */
+/**
+ * Routes as Spring's manual writes them: with Spring's limiter and, by one property, with this one, requests get the
+ * same answers.
+ */
 class ManualTest {
   private static final String SPRINGS = SpringsSettings.PREFIX + ".";
 
