@@ -37,7 +37,8 @@ func with(t *testing.T, backlog, queue int64) *gcra.Bucket {
 func TestForceFillsUpTo63Bits(t *testing.T) {
 	l := tenEach(t)
 	for _, tt := range []struct{ room, quantity, took, backlog int64 }{
-		{100, 3, 3, 30}, {30, 3, 3, 30}, {29, 3, 3, 29}, {30, 4, 3, 30}, {21, 4, 3, 21}, {20, 2, 2, 20}, {19, 1, 1, 10}, {9, 1, 1, 9}, {0, 1, 0, 0}, {100, 0, 0, 0},
+		{100, 3, 3, 30}, {30, 3, 3, 30}, {29, 3, 3, 29}, {30, 4, 3, 30}, {21, 4, 3, 21}, {20, 2, 2, 20}, {19, 1, 1, 10}, {9, 1, 1, 9}, {0, 1, 0, 0},
+		{100, 0, 0, 0},
 	} {
 		queue := math.MaxInt64 - tt.room - tolerance(l)
 		s := with(t, math.MaxInt64-tt.room, queue)

@@ -176,7 +176,8 @@ enum {
   REQUIRED(SelectDb, int, (RedisModuleCtx *, int db))                                                 \
   REQUIRED(CreateTimer, RedisModuleTimerID, (RedisModuleCtx *, int64_t periodMs, RedisModuleTimerProc, void *data)) \
   REQUIRED(StopTimer, int, (RedisModuleCtx *, RedisModuleTimerID, void **data))                       \
-  REQUIRED(BlockClient, RedisModuleBlockedClient *, (RedisModuleCtx *, RedisModuleCmdFunc reply, RedisModuleCmdFunc timeout, void (*freeData)(RedisModuleCtx *, void *), long long timeoutMs)) \
+  REQUIRED(BlockClient, RedisModuleBlockedClient *, \
+      (RedisModuleCtx *, RedisModuleCmdFunc reply, RedisModuleCmdFunc timeout, void (*freeData)(RedisModuleCtx *, void *), long long timeoutMs)) \
   REQUIRED(UnblockClient, int, (RedisModuleBlockedClient *, void *data))                              \
   REQUIRED(SetDisconnectCallback, void, (RedisModuleBlockedClient *, RedisModuleDisconnectFunc))      \
   REQUIRED(GetBlockedClientPrivateData, void *, (RedisModuleCtx *))                                   \
@@ -194,8 +195,10 @@ enum {
   OPTIONAL(SetCommandInfo, int, (RedisModuleCommand *, const void *info))                             \
   OPTIONAL(AddACLCategory, int, (RedisModuleCtx *, const char *name))                                 \
   OPTIONAL(SetCommandACLCategories, int, (RedisModuleCommand *, const char *categories))              \
-  OPTIONAL(RegisterNumericConfig, int, (RedisModuleCtx *, const char *name, long long standard, unsigned flags, long long min, long long max, RedisModuleConfigGetNumericFunc, RedisModuleConfigSetNumericFunc, RedisModuleConfigApplyFunc, void *data)) \
-  OPTIONAL(RegisterStringConfig, int, (RedisModuleCtx *, const char *name, const char *standard, unsigned flags, RedisModuleConfigGetStringFunc, RedisModuleConfigSetStringFunc, RedisModuleConfigApplyFunc, void *data)) \
+  OPTIONAL(RegisterNumericConfig, int, (RedisModuleCtx *, const char *name, long long standard, unsigned flags, long long min, long long max, \
+      RedisModuleConfigGetNumericFunc, RedisModuleConfigSetNumericFunc, RedisModuleConfigApplyFunc, void *data)) \
+  OPTIONAL(RegisterStringConfig, int, (RedisModuleCtx *, const char *name, const char *standard, unsigned flags, RedisModuleConfigGetStringFunc, \
+      RedisModuleConfigSetStringFunc, RedisModuleConfigApplyFunc, void *data)) \
   OPTIONAL(LoadConfigs, int, (RedisModuleCtx *))                                                      \
   OPTIONAL(GetCurrentUserName, RedisModuleString *, (RedisModuleCtx *))                               \
   OPTIONAL(GetClientUserNameById, RedisModuleString *, (RedisModuleCtx *, uint64_t id))               \

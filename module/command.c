@@ -96,7 +96,8 @@ static inline void reply(throttleCall *call, RedisModuleCtx *ctx) {
 
 // Decides a call and applies what was decided. Inlined twice: into the path of plain commands nothing comes that those
 // do not need.
-__attribute__((always_inline)) static inline int run(const throttleTraits *traits, int isPlain, throttleCall *call, RedisModuleCtx *ctx, RedisModuleString **argv, int argc, int room) {
+__attribute__((always_inline)) static inline int run(const throttleTraits *traits, int isPlain, throttleCall *call, RedisModuleCtx *ctx,
+    RedisModuleString **argv, int argc, int room) {
   if (RARELY(throttleCreating && refuseBeforeGo(call, ctx))) return API_OK;
   call->nowNs = throttleServersClockNs();
   call->db = api.GetSelectedDb(ctx);

@@ -79,7 +79,8 @@ int throttleConfigure(RedisModuleCtx *ctx, const throttleOptions *atLoad) {
   if (!api.RegisterNumericConfig || !api.RegisterStringConfig || !api.LoadConfigs) return configureWithoutServer(ctx, atLoad);
   const throttleOptions *o = atLoad;
   if (api.RegisterNumericConfig(ctx, "top", o->top, 0, 0, o->topMax, getTop, setTop, NULL, NULL) != API_OK) return API_ERR;
-  if (api.RegisterNumericConfig(ctx, "max-waiting", o->maxWaiting, 0, MAX_WAITING_BY_MEMORY, o->maxWaitingMax, getMaxWaiting, setMaxWaiting, NULL, NULL) != API_OK) return API_ERR;
+  if (api.RegisterNumericConfig(ctx, "max-waiting", o->maxWaiting, 0, MAX_WAITING_BY_MEMORY, o->maxWaitingMax, getMaxWaiting, setMaxWaiting, NULL,
+      NULL) != API_OK) return API_ERR;
   if (api.RegisterStringConfig(ctx, "zones", o->zones, CONFIG_IMMUTABLE, throttleGetZones, throttleSetZones, NULL, NULL) != API_OK) return API_ERR;
   if (api.RegisterStringConfig(ctx, "aliases", o->aliases, CONFIG_IMMUTABLE, getAliases, setAliases, NULL, NULL) != API_OK) return API_ERR;
   return api.LoadConfigs(ctx);

@@ -91,7 +91,8 @@ func (m *memory) command(cmd *command.Command) *C.throttleCommand {
 	c.traits.onSortedSet = boolean(cmd.OnSortedSet)
 	c.traits.seesExpiry = boolean(cmd.SeesExpiry)
 	c.traits.onlyNames = boolean(cmd.OnlyNames)
-	c.traits.isPlain = boolean(cmd.Keys == command.OneKey && !cmd.Blocks && !cmd.Lines && !cmd.OnSortedSet && !cmd.SeesExpiry && !cmd.OnlyNames && !cmd.RunsOverMaxmemory())
+	c.traits.isPlain = boolean(cmd.Keys == command.OneKey && !cmd.Blocks && !cmd.Lines && !cmd.OnSortedSet && !cmd.SeesExpiry && !cmd.OnlyNames &&
+		!cmd.RunsOverMaxmemory())
 	c.traits.runsOverMaxmemory = boolean(cmd.RunsOverMaxmemory())
 	c.traits.namesAt, c.traits.slotsAt = C.int32_t(cmd.NamesAt), C.int32_t(cmd.SlotsAt)
 	c.traits.maxMembers = C.int32_t(cmd.MaxMembers)

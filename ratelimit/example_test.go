@@ -47,7 +47,8 @@ var limiter = ratelimit.New(redis.NewClient(&redis.Options{Addr: addr}), ratelim
 func ExampleCall_throttle() {
 	// CL.THROTTLE user123 15 30 60 1
 	limit := ratelimit.Rate(30, time.Minute).Burst(16)
-	result, err := limiter.Decide(context.Background(), ratelimit.Call{Verb: ratelimit.VerbThrottle, Keys: []ratelimit.Key{{Name: "user123", Limits: ratelimit.Limits{limit}}}, Cost: 1})
+	result, err := limiter.Decide(context.Background(),
+		ratelimit.Call{Verb: ratelimit.VerbThrottle, Keys: []ratelimit.Key{{Name: "user123", Limits: ratelimit.Limits{limit}}}, Cost: 1})
 	fmt.Println(result.Limited, result.Limit, result.Remaining, result.RetryAfter, result.ResetAfter, err)
 	// Output: false 16 15 0s 2s <nil>
 }
@@ -214,7 +215,8 @@ func ExampleLimiter_Wait() {
 
 	limits := ratelimit.Limits{ratelimit.Rate(20, time.Second).Burst(1)}
 	for range 3 { // one every 50 ms
-		result, err := limiter.Decide(ctx, ratelimit.Call{Verb: ratelimit.VerbWait, Keys: []ratelimit.Key{{Name: "calls", Limits: limits}}, Cost: 1, MaxWait: 10 * time.Second})
+		result, err := limiter.Decide(ctx, ratelimit.Call{Verb: ratelimit.VerbWait, Keys: []ratelimit.Key{{Name: "calls", Limits: limits}}, Cost: 1,
+			MaxWait: 10 * time.Second})
 		fmt.Println(result.Limited, err)
 	}
 	// Output:

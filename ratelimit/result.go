@@ -156,7 +156,8 @@ func parseThrottle(reply any, cost int64) (Result, error) {
 	if len(elements) != len(n) || !integers(elements, n[:]) {
 		return Result{}, fmt.Errorf("the reply is %v, not %d integers", reply, len(n))
 	}
-	r := Result{Limited: n[throttleLimited] != 0, Limit: n[throttleLimit], Remaining: n[throttleRemaining], ResetAfter: times(n[throttleResetAfter], time.Second)}
+	r := Result{Limited: n[throttleLimited] != 0, Limit: n[throttleLimit], Remaining: n[throttleRemaining],
+		ResetAfter: times(n[throttleResetAfter], time.Second)}
 	if r.Limited {
 		r.RetryAfter = times(n[throttleRetryAfter], time.Second)
 	} else {

@@ -77,7 +77,8 @@ func run(ctx context.Context, o options) (err error) {
 			for _, processes := range o.Processes {
 				m := measure(ctx, s, o, limiter, load.count, processes)
 				perSecond := func(n int64) string { return fmt.Sprintf("%.0f", float64(n)/o.Lasts.Seconds()) }
-				t.AppendRow(table.Row{load.name, limiter, processes, perSecond(m.requests), perSecond(m.allowed), fmt.Sprintf("%.2f", 1000*float64(m.calls)/float64(m.requests))})
+				t.AppendRow(table.Row{load.name, limiter, processes, perSecond(m.requests), perSecond(m.allowed),
+					fmt.Sprintf("%.2f", 1000*float64(m.calls)/float64(m.requests))})
 			}
 		}
 	}

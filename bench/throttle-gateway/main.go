@@ -211,7 +211,8 @@ func (c *contender) measure(ctx context.Context, s *server.Server, o *options) f
 	slices.Sort(took)
 	n := float64(len(took))
 	ms := func(share float64) float64 { return took[int(share*(n-1))].Seconds() * 1000 }
-	return figures{n / lasted.Seconds(), ms(0.5), ms(0.99), used / n * 1e6, 0, (after.CPUSeconds() - before.CPUSeconds()) / n * 1e6, commands / n, after.Number("total_reads_processed") / n}
+	return figures{n / lasted.Seconds(), ms(0.5), ms(0.99), used / n * 1e6, 0, (after.CPUSeconds() - before.CPUSeconds()) / n * 1e6, commands / n,
+		after.Number("total_reads_processed") / n}
 }
 
 // gateway starts a service with a file, and returns the ports of gRPC and HTTP.

@@ -54,7 +54,8 @@ func gatewayPicture(path string) {
 
 // Plot draws the boxes and arrows, at their places on the canvas.
 func (f flow) Plot(c draw.Canvas, _ *plot.Plot) {
-	style := draw.TextStyle{Color: svg.TextColour, Font: font.From(plot.DefaultFont, svg.TextSize), Handler: plot.DefaultTextHandler, XAlign: draw.XCenter, YAlign: draw.YCenter}
+	style := draw.TextStyle{Color: svg.TextColour, Font: font.From(plot.DefaultFont, svg.TextSize), Handler: plot.DefaultTextHandler,
+		XAlign: draw.XCenter, YAlign: draw.YCenter}
 	place := func(at vg.Point) vg.Point { return at.Add(c.Min) }
 	for _, b := range f.boxes {
 		line := draw.LineStyle{Color: minuteColour, Width: 1}

@@ -120,7 +120,8 @@ func (o *options) serveConsole(ctx context.Context, own net.Addr) error {
 	}
 	mux := http.NewServeMux()
 	console.New(client, console.Options{Name: "throttle-dev console", Token: o.ConsoleToken, Hosts: o.ConsoleHost}).Handle(mux)
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
+		IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
 	fmt.Printf("console on http://%s%s\n", listener.Addr(), console.Path)
 	if o.ConsoleToken == "" && !isLocal(listener.Addr()) {
 		log.Print("warning: without --console-token, the console serves browsers of this machine only")

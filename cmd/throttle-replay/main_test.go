@@ -331,7 +331,8 @@ func TestKeysOfAddressesAreAddresses(t *testing.T) {
 		for i := range 40 {
 			at := time.Date(2026, 8, 16, 8, 39, i, 0, time.UTC)
 			text := strings.TrimSuffix(line(at, i%4), "\n")
-			b.WriteString(strings.NewReplacer("LINE", text, "QUOTED", strings.ReplaceAll(text, `"`, `\"`), "ISO", at.Format(time.RFC3339Nano), "OLD", at.Format(time.Stamp), "N", strconv.Itoa(i)).Replace(format) + "\n")
+			b.WriteString(strings.NewReplacer("LINE", text, "QUOTED", strings.ReplaceAll(text, `"`, `\"`), "ISO", at.Format(time.RFC3339Nano), "OLD",
+				at.Format(time.Stamp), "N", strconv.Itoa(i)).Replace(format) + "\n")
 		}
 		return b.String()
 	}

@@ -120,7 +120,8 @@ func (c *Console) gatewayInto(s *State, now time.Time) {
 
 func byDenials(rows []RuleRow) {
 	slices.SortFunc(rows, func(a, b RuleRow) int {
-		return cmp.Or(cmp.Compare(b.Denied+b.Shadowed, a.Denied+a.Shadowed), cmp.Compare(b.Total, a.Total), strings.Compare(a.Domain, b.Domain), strings.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.Denied+b.Shadowed, a.Denied+a.Shadowed), cmp.Compare(b.Total, a.Total), strings.Compare(a.Domain, b.Domain),
+			strings.Compare(a.Name, b.Name))
 	})
 }
 

@@ -138,7 +138,8 @@ func (c *Console) readInto(ctx context.Context, s *State, now time.Time) error {
 	if c.o.Gateway == nil {
 		c.times.add(now, countsOf(nodes))
 	}
-	s.Top, s.Shadows = listOf(nodes, func(n *node) ([]listed, string) { return n.top, n.topErr }), listOf(nodes, func(n *node) ([]listed, string) { return n.shadow, n.shadowErr })
+	s.Top, s.Shadows = listOf(nodes, func(n *node) ([]listed, string) { return n.top, n.topErr }),
+		listOf(nodes, func(n *node) ([]listed, string) { return n.shadow, n.shadowErr })
 	if err := c.rules.read(ctx, c.client, c.o.Hash, now); err != nil {
 		return err
 	}

@@ -176,5 +176,6 @@ func policiesOf(reader *policies.Reader) func(context.Context) (*policies.Rules,
 
 // explainer explains by a configuration, with the modes of the gateway.
 func explainer(s *settings.Settings, config func() *config.Config) *explain.Explainer {
-	return &explain.Explainer{Config: config, Prefix: s.CacheKeyPrefix, Shadow: s.ShadowMode, Quota: s.QuotaMode, MaxDescriptors: s.MaxDescriptors, HasToken: s.ExplainToken != ""}
+	return &explain.Explainer{Config: config, Prefix: s.CacheKeyPrefix, Shadow: s.ShadowMode, Quota: s.QuotaMode, MaxDescriptors: s.MaxDescriptors,
+		HasToken: s.ExplainToken != ""}
 }

@@ -17,7 +17,8 @@ import (
 // What proof/arithmetic shows of formulas is shown of these functions: both compute the same.
 func TestWhatRepliesComputeAreTheFormulas(t *testing.T) {
 	ns, fullAt, count, unit := smt.Var("ns", smt.Int64), smt.Var("full_at", smt.Uint64), smt.Var("n", smt.Int64), smt.Var("unit", smt.Int64)
-	program := smt.Compile(arithmetic.CeilTo(ns, nsPerSecond), arithmetic.CeilTo(ns, 1_000_000), arithmetic.ExpireAtMs(fullAt), arithmetic.PeriodNs(count, unit))
+	program := smt.Compile(arithmetic.CeilTo(ns, nsPerSecond), arithmetic.CeilTo(ns, 1_000_000), arithmetic.ExpireAtMs(fullAt),
+		arithmetic.PeriodNs(count, unit))
 	random := chance.New(t)
 	near := []uint64{0, 1, 1_000_000, nsPerSecond, math.MaxInt64, math.MaxInt64 + 1, math.MaxUint64 - 3}
 	number := func() uint64 {

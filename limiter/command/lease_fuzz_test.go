@@ -50,7 +50,8 @@ func FuzzLeases(f *testing.F) {
 		{Leases, "k COUNT 0", "", 0, nowNs, 0},
 		{Leases, "k ALL", "", 0, 0, 0},
 	} {
-		f.Add(uint8(slices.Index(fuzzedLeases, seed.command)), []byte(strings.ReplaceAll(seed.line, " ", separator)), []byte(seed.ids), float64(nowMs)+seed.atMs, seed.now, seed.ahead, true)
+		f.Add(uint8(slices.Index(fuzzedLeases, seed.command)), []byte(strings.ReplaceAll(seed.line, " ", separator)), []byte(seed.ids),
+			float64(nowMs)+seed.atMs, seed.now, seed.ahead, true)
 	}
 	reused := Call{In: &In{}, First: &Key{}, Past: &Past{}}
 	f.Fuzz(func(t *testing.T, command uint8, line, ids []byte, endMs float64, now int64, ahead uint8, mayBlock bool) {

@@ -151,7 +151,8 @@ func (s *leaseSet) run(cmd *Command, atNs, ahead int64, line string) *Call {
 // A set of anything but instants was not written by a lease: it is refused, and stays as it is.
 func TestASortedSetOfAnythingElseIsRefused(t *testing.T) {
 	lines := map[*Command]string{Lease: "k SLOTS 9 TTL 1s ID a", Renew: "k ID a TTL 1s", Release: "k ID a", Leases: "k"}
-	for _, score := range []float64{math.Inf(1), math.Inf(-1), -1, 0, 17, 1_700_000_000, float64(nowMs) + 0.5, float64(nowMs) - 0.5, float64(nowMs) * 1000, 1e300} {
+	for _, score := range []float64{math.Inf(1), math.Inf(-1), -1, 0, 17, 1_700_000_000, float64(nowMs) + 0.5, float64(nowMs) - 0.5,
+		float64(nowMs) * 1000, 1e300} {
 		for cmd, line := range lines {
 			set := setOf("other", int(nowMs+5))
 			set.scores["wrong"] = score

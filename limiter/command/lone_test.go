@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A call of one limit that repeats an earlier one takes a way of its own. It decides as the parser's way does, to the byte.
+// A call of one limit that repeats an earlier one takes a way of its own. It decides as the parser's way does, to the
+// byte.
 func TestALoneLimitThatIsRememberedDecidesAsOneThatIsRead(t *testing.T) {
 	for _, kind := range []string{"RATE", "WINDOW", "FIXED"} {
 		t.Run(kind, func(t *testing.T) {
@@ -61,7 +62,8 @@ func repeatLone(t *rapid.T, kind string) {
 	}
 }
 
-// firstValue is what a key may hold before it is limited: nothing, a number near to now or out of reach, that behind a ban, or other bytes.
+// firstValue is what a key may hold before it is limited: nothing, a number near to now or out of reach, that behind a
+// ban, or other bytes.
 func firstValue(t *rapid.T) string {
 	tat := strconv.FormatInt(nowNs+rapid.Int64Range(-2*nsPerSecond, 20*nsPerSecond).Draw(t, "tat"), 10)
 	ban := func(ns int64) string { return string(binary.LittleEndian.AppendUint64([]byte{banMark}, uint64(ns))) }

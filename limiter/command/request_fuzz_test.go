@@ -73,7 +73,8 @@ func FuzzRequest(f *testing.F) {
 			t.Skip("the server's clock is past 1970")
 		}
 		words := bytes.Split(line, []byte(separator))
-		c := &Call{In: &In{NowNs: now, MayBlock: mayBlock, ArgCount: len(words), Args: words[:min(len(words), MaxArgs)]}, First: &Key{Kind: String, Value: value}}
+		c := &Call{In: &In{NowNs: now, MayBlock: mayBlock, ArgCount: len(words), Args: words[:min(len(words), MaxArgs)]},
+			First: &Key{Kind: String, Value: value}}
 		if len(value) == 0 {
 			c.First.Kind = Absent
 		}
@@ -220,7 +221,8 @@ func requireReadable(t *testing.T, c *Call, index *Command) {
 	}
 	require.LessOrEqual(t, s.ExpireAt(c.NowNs), uint64(c.First.ExpireAtMs)*1_000_000)
 
-	again := &Call{In: &In{NowNs: c.NowNs, MayBlock: c.MayBlock, ArgCount: c.ArgCount, Args: c.Args}, First: &Key{Kind: String, Value: slices.Clone(c.First.NewValue)}}
+	again := &Call{In: &In{NowNs: c.NowNs, MayBlock: c.MayBlock, ArgCount: c.ArgCount, Args: c.Args},
+		First: &Key{Kind: String, Value: slices.Clone(c.First.NewValue)}}
 	again.Run(index)
 	require.Contains(t, []ReplyKind{ReplyFields, ReplyIntegers, ReplyLater, ReplyInTurn}, again.Reply)
 }

@@ -51,7 +51,8 @@ func TestAnIDIsReadAnewInEachCall(t *testing.T) {
 	}
 	var h embedded.Host
 	for _, id := range []string{"", strings.Repeat("x", 513)} {
-		call := embedded.Call{NowNs: start.UnixNano(), Words: [][]byte{[]byte("CL.MLIMIT"), []byte("1"), []byte("k"), []byte("SLOTS"), []byte("1"), []byte("TTL"), []byte("1s"), []byte("ID"), nil}}
+		call := embedded.Call{NowNs: start.UnixNano(),
+			Words: [][]byte{[]byte("CL.MLIMIT"), []byte("1"), []byte("k"), []byte("SLOTS"), []byte("1"), []byte("TTL"), []byte("1s"), []byte("ID"), nil}}
 		for _, each := range []string{"right", id} {
 			call.Words[8] = []byte(each)
 			if r := h.Do(call); each == id {

@@ -83,8 +83,8 @@ func (c *Call) storeLone() {
 	}
 }
 
-// expire lets the key expire when its limits are full, at fullAt. A key in use is called again before that, and would need a later expiry
-// each time. So its expiry may be later.
+// expire lets the key expire when its limits are full, at fullAt. A key in use is called again before that, and would
+// need a later expiry each time. So its expiry may be later.
 func (k *Key) expire(fullAt uint64, nowNs int64) {
 	k.ExpireAtMs = expireAtMs(fullAt)
 	k.ExpireSlackMs = slackMs(k.ExpireAtMs, nowNs)
@@ -96,8 +96,8 @@ func expireAtMs(fullAt uint64) int64 { return int64((fullAt-1)/nsPerSecond+1) * 
 // longestSlackMs is how much later than at its instant a key expires at most.
 const longestSlackMs = 3_600_000
 
-// slackMs is how much later than expireAtMs a key in use may expire, in whole seconds: a quarter of the time until then, so that it stays no
-// more than a quarter longer than it has to.
+// slackMs is how much later than expireAtMs a key in use may expire, in whole seconds: a quarter of the time until
+// then, so that it stays no more than a quarter longer than it has to.
 func slackMs(expireAtMs, nowNs int64) int64 {
 	return min((expireAtMs/1000-nowNs/nsPerSecond)/4*1000, longestSlackMs)
 }

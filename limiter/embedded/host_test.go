@@ -108,7 +108,8 @@ func TestACopyOfAKeyIsAKeyOfItsOwn(t *testing.T) {
 func TestDatabasesAreSeparate(t *testing.T) {
 	h := newHost()
 	for db := range 2 {
-		call := embedded.Call{NowNs: h.now.UnixNano(), DB: db, Words: [][]byte{[]byte("CL.LEASE"), []byte("k"), []byte("SLOTS"), []byte("1"), []byte("TTL"), []byte("1m"), []byte("ID"), []byte(fmt.Sprint(db))}}
+		call := embedded.Call{NowNs: h.now.UnixNano(), DB: db,
+			Words: [][]byte{[]byte("CL.LEASE"), []byte("k"), []byte("SLOTS"), []byte("1"), []byte("TTL"), []byte("1m"), []byte("ID"), []byte(fmt.Sprint(db))}}
 		assert.Zero(t, h.Do(call).Integers[0])
 	}
 }

@@ -28,7 +28,8 @@ func TestAdjustChangesWhatTheModelDoes(t *testing.T) {
 	r := chance.New(t)
 	settled := 0
 	for range 500 {
-		pool := []spec{rate(5, minute, 5), rate(9, minute, 9), rate(7, hour, 7), window(5, minute), window(9, minute), window(5, hour), fixed(5, hour), fixed(5, day), first(5, minute),
+		pool := []spec{rate(5, minute, 5), rate(9, minute, 9), rate(7, hour, 7), window(5, minute), window(9, minute), window(5, hour),
+			fixed(5, hour), fixed(5, day), first(5, minute),
 			first(5, hour), first(5, day), window(5, day), fixed(9, hour)}
 		k, model, now := key{t: t}, newReference(), start
 		for range 30 {

@@ -175,7 +175,8 @@ func followKeys(t require.TestingT, pick chance.Draw, atMost int, seen *seenOfKe
 			if d.OneIn("refund", 2) {
 				got, want = alone.refund(limits(t, specs[i]...), r.Cost, d.nowNs), refs[i].refund(specs[i], r.Cost, d.nowNs)
 			} else {
-				got, want = alone.take(limits(t, specs[i]...), stack.Request{Cost: r.Cost}, d.nowNs), refs[i].take(specs[i], stack.Request{Cost: r.Cost}, d.nowNs)
+				got, want = alone.take(limits(t, specs[i]...), stack.Request{Cost: r.Cost}, d.nowNs),
+					refs[i].take(specs[i], stack.Request{Cost: r.Cost}, d.nowNs)
 			}
 			k.values[i] = alone.value
 		}

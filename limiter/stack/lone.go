@@ -2,8 +2,8 @@ package stack
 
 import "encoding/binary"
 
-// A limit that counts units, alone in its call and its key: most calls that are not of a lone rate. It is decided as by Take, but without
-// what several limits, terms and other states need.
+// A limit that counts units, alone in its call and its key: most calls that are not of a lone rate. It is decided as by
+// Take, but without what several limits, terms and other states need.
 
 // PlainCount says that a limit counts at least one unit and has no terms.
 func (l *Limit) PlainCount() bool {
@@ -13,8 +13,9 @@ func (l *Limit) PlainCount() bool {
 // loneStateAt is where the state begins in a value of one limit.
 const loneStateAt = headerLen + limitHeaderLen
 
-// TakeLone replaces the limits of the stack by limit, which is a PlainCount, and asks it for cost units. value is what the key holds of it;
-// none at all if there is no key. If that is anything but the state of this limit alone, it returns false, and nothing was done.
+// TakeLone replaces the limits of the stack by limit, which is a PlainCount, and asks it for cost units. value is what
+// the key holds of it; none at all if there is no key. If that is anything but the state of this limit alone, it
+// returns false, and nothing was done.
 func (s *Stack) TakeLone(result *Result, limit *Limit, value []byte, cost, nowNs int64) (done bool) {
 	if len(value) > 0 && !holdsLone(value, limit) {
 		return false

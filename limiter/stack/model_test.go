@@ -314,8 +314,9 @@ func mayForce(specs []spec, fullIn int64, r stack.Request) bool {
 
 // seen counts what a run came across, so that it cannot pass by avoiding the cases.
 type seen struct {
-	steps, allowed, limited, never, waits, partial, hammered, corrected, peeks, refunds, lifted, full, changes, plain, back, forced, shadowed, spared, firstForced, firstSpared, nobody int
-	rules                                                                                                                                                                               [stack.MaxLimits]int
+	steps, allowed, limited, never, waits, partial, hammered, corrected, peeks, refunds, lifted, full, changes, plain, back, forced, shadowed, spared,
+	firstForced, firstSpared, nobody int
+	rules [stack.MaxLimits]int
 }
 
 func (s *seen) count(r stack.Request, result stack.Result, value []byte) {

@@ -47,7 +47,8 @@ func TestWhatIsToSpareIsSparedWhateverTheCost(t *testing.T) {
 			spare, cost int64
 			limited     bool
 		}{
-			{0, most, false}, {1, most, true}, {1, most - 1, false}, {2, most - 1, true}, {most - 1, 1, false}, {most - 1, 2, true}, {most, 1, true}, {most, most, true}, {most, 0, false},
+			{0, most, false}, {1, most, true}, {1, most - 1, false}, {2, most - 1, true}, {most - 1, 1, false}, {most - 1, 2, true}, {most, 1, true},
+			{most, most, true}, {most, 0, false},
 		} {
 			k := &key{t: t}
 			r := k.take(limits(t, spare(s, tt.spare)), cost(tt.cost), start)

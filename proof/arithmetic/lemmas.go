@@ -149,7 +149,8 @@ func ofNew() []Lemma {
 			Says:  "ErrTolerance is said where capacity x emission interval is 2^63 or more, and of nothing else; otherwise the burst tolerance is that product",
 			Given: append([]*Term{fits, w(1).AtMost(made.rounded)}, given...),
 			Claim: when(made.TooSlow, exact(capacity).Times(made.rounded).Greater(largest),
-				and(exact(made.Emission).Is(made.rounded), exact(made.Tolerance).Is(exact(capacity).Times(made.rounded)), exact(made.Tolerance).AtMost(largest))),
+				and(exact(made.Emission).Is(made.rounded), exact(made.Tolerance).Is(exact(capacity).Times(made.rounded)),
+					exact(made.Tolerance).AtMost(largest))),
 			Hints: [][2]*Term{{exact(capacity).Minus(w(1)), made.rounded}},
 			Twin:  when(made.TooSlow, smt.True, exact(capacity).Times(made.rounded).Less(largest)),
 		},
@@ -201,16 +202,18 @@ func ofTake() []Lemma {
 	product := quantity.Times(l.Emission)
 	beyond := wholeVariable("beyond") // the capacity is quantity + beyond
 	bucket := exact(quantity).Plus(beyond).Times(exact(l.Emission))
-	fitting := []*Term{one.AtMost(l.Emission), zero.AtMost(quantity), w(0).AtMost(beyond), w(1).AtMost(exact(quantity).Plus(beyond)), bucket.AtMost(w(math.MaxInt64))}
+	fitting := []*Term{one.AtMost(l.Emission), zero.AtMost(quantity), w(0).AtMost(beyond), w(1).AtMost(exact(quantity).Plus(beyond)),
+		bucket.AtMost(w(math.MaxInt64))}
 	return []Lemma{
 		{
 			Name: "increment-exact", Theory: smt.Monomials,
-			Says:      "quantity x emission interval fits 64 bits and is no more than the burst tolerance, for each quantity up to the capacity; it is 0 for 0 alone",
-			Given:     fitting,
-			Claim:     and(smt.Defined(product), exact(product).Between(w(0), bucket), implies(one.AtMost(quantity), exact(l.Emission).AtMost(exact(product)))),
-			Hints:     [][2]*Term{{exact(quantity).Minus(w(1)), exact(l.Emission)}, {exact(quantity), exact(l.Emission)}, {beyond, exact(l.Emission)}},
-			TwinGiven: []*Term{one.AtMost(l.Emission), zero.AtMost(quantity), w(-1).AtMost(beyond), w(1).AtMost(exact(quantity).Plus(beyond)), bucket.AtMost(w(math.MaxInt64))},
-			Twin:      exact(quantity).Times(exact(l.Emission)).AtMost(bucket),
+			Says:  "quantity x emission interval fits 64 bits and is no more than the burst tolerance, for each quantity up to the capacity; it is 0 for 0 alone",
+			Given: fitting,
+			Claim: and(smt.Defined(product), exact(product).Between(w(0), bucket), implies(one.AtMost(quantity), exact(l.Emission).AtMost(exact(product)))),
+			Hints: [][2]*Term{{exact(quantity).Minus(w(1)), exact(l.Emission)}, {exact(quantity), exact(l.Emission)}, {beyond, exact(l.Emission)}},
+			TwinGiven: []*Term{one.AtMost(l.Emission), zero.AtMost(quantity), w(-1).AtMost(beyond), w(1).AtMost(exact(quantity).Plus(beyond)),
+				bucket.AtMost(w(math.MaxInt64))},
+			Twin: exact(quantity).Times(exact(l.Emission)).AtMost(bucket),
 		},
 		{
 			Name: "take-exact", Theory: smt.Integers,
@@ -220,9 +223,10 @@ func ofTake() []Lemma {
 		},
 		{
 			Name: "allowed-within-tolerance", Theory: smt.Integers,
-			Says:      "an allowed call adds its increment to the backlog, which then is no more than the burst tolerance; the TAT is that far ahead",
-			Given:     append([]*Term{take.Allowed}, given...),
-			Claim:     and(take.ResetAfter.Is(take.Before.Plus(increment)), take.ResetAfter.Between(zero, l.Tolerance), take.TAT.Minus(now.As(u64)).Is(take.ResetAfter.As(u64))),
+			Says:  "an allowed call adds its increment to the backlog, which then is no more than the burst tolerance; the TAT is that far ahead",
+			Given: append([]*Term{take.Allowed}, given...),
+			Claim: and(take.ResetAfter.Is(take.Before.Plus(increment)), take.ResetAfter.Between(zero, l.Tolerance),
+				take.TAT.Minus(now.As(u64)).Is(take.ResetAfter.As(u64))),
 			TwinGiven: append([]*Term{loose.Allowed}, given...),
 			Twin:      loose.ResetAfter.AtMost(l.Tolerance),
 		},
@@ -250,8 +254,9 @@ func ofTake() []Lemma {
 			Name: "never", Theory: smt.Integers,
 			Says:  "retry after is Never for more units than the capacity, which are denied always, and for an allowed call; for no other",
 			Given: given,
-			Claim: and(implies(quantity.Greater(l.Capacity), not(take.Allowed)), iff(take.RetryAfter.Is(never), or(take.Allowed, quantity.Greater(l.Capacity)))),
-			Twin:  iff(take.RetryAfter.Is(never), or(take.Allowed, quantity.AtLeast(l.Capacity))),
+			Claim: and(implies(quantity.Greater(l.Capacity), not(take.Allowed)),
+				iff(take.RetryAfter.Is(never), or(take.Allowed, quantity.Greater(l.Capacity)))),
+			Twin: iff(take.RetryAfter.Is(never), or(take.Allowed, quantity.AtLeast(l.Capacity))),
 		},
 		{
 			Name: "reset-after-is-least", Theory: smt.Integers,
@@ -385,7 +390,8 @@ func (q aboutState) ofBringingTo() []Lemma {
 		{
 			Name: "bring to", Theory: smt.Integers,
 			Says:  "bringing a state to an instant keeps the backlog, and leaves nothing to correct",
-			Given: q.given, Claim: and(q.l.Backlog(q.current, q.now).Is(q.backlog), func() *Term { _, again := q.l.BringTo(q.current, q.now); return not(again) }()),
+			Given: q.given, Claim: and(q.l.Backlog(q.current, q.now).Is(q.backlog),
+				func() *Term { _, again := q.l.BringTo(q.current, q.now); return not(again) }()),
 			Twin: and(q.l.Backlog(q.current, q.now).Is(q.backlog), not(q.corrected)),
 		},
 		{
@@ -413,8 +419,9 @@ func (q aboutState) ofCharging() []Lemma {
 			Name: "a-promised-slot-stays-within-tolerance", Theory: smt.Integers,
 			Says:  "units charged for a slot leave at most the burst tolerance at that slot: the reservation is as exact as a call then; and the state reads back as what was charged",
 			Given: charge,
-			Claim: and(chargedBacklog.Minus(q.wait).AtMost(q.l.Tolerance), chargedBacklog.AtLeast(q.backlog.Plus(q.increment)), chargedBacklog.AtLeast(q.wait.Plus(q.increment)), q.l.Backlog(charged, q.now).Is(chargedBacklog)),
-			Twin:  chargedBacklog.Minus(q.wait).Less(q.l.Tolerance),
+			Claim: and(chargedBacklog.Minus(q.wait).AtMost(q.l.Tolerance), chargedBacklog.AtLeast(q.backlog.Plus(q.increment)),
+				chargedBacklog.AtLeast(q.wait.Plus(q.increment)), q.l.Backlog(charged, q.now).Is(chargedBacklog)),
+			Twin: chargedBacklog.Minus(q.wait).Less(q.l.Tolerance),
 		},
 	}
 }
@@ -434,7 +441,8 @@ func (q aboutState) ofWhatIsLeft() []Lemma {
 		},
 		{
 			Name: "next-after-fits", Theory: smt.Integers,
-			Hints:     [][2]*Term{{exact(q.available).Minus(exact(q.l.Capacity)), exact(q.l.Emission)}, {exact(q.l.Capacity).Minus(exact(q.available)).Minus(w(1)), exact(q.l.Emission)}},
+			Hints: [][2]*Term{{exact(q.available).Minus(exact(q.l.Capacity)), exact(q.l.Emission)},
+				{exact(q.l.Capacity).Minus(exact(q.available)).Minus(w(1)), exact(q.l.Emission)}},
 			Says:      "a bucket that is not full has room for one unit more than is available, and its time fits the burst tolerance: what next-after-is-least is given",
 			Given:     append([]*Term{q.l.full(), q.backlog.Greater(zero)}, q.given...),
 			Claim:     exact(q.available).Plus(w(1)).Times(exact(q.l.Emission)).AtMost(exact(q.l.Tolerance)),
@@ -454,7 +462,8 @@ func (q aboutState) ofWhatIsLeft() []Lemma {
 // products are the products in how many units fit a time.
 func (q aboutState) products(total *Term) [][2]*Term {
 	units, interval := exact(total.Over(q.l.Emission)), exact(q.l.Emission)
-	return [][2]*Term{{units.Minus(exact(q.quantity)), interval}, {exact(q.quantity).Minus(units).Minus(w(1)), interval}, {units, interval.Minus(w(2))}, {exact(q.quantity), interval}}
+	return [][2]*Term{{units.Minus(exact(q.quantity)), interval}, {exact(q.quantity).Minus(units).Minus(w(1)), interval},
+		{units, interval.Minus(w(2))}, {exact(q.quantity), interval}}
 }
 
 func (q aboutState) ofForcing() []Lemma {
@@ -477,7 +486,8 @@ func (q aboutState) ofForcing() []Lemma {
 			Given: q.given,
 			Claim: when(forcedUnits.Is(q.quantity),
 				exact(forcedBacklog).Is(smt.Min(exact(q.backlog).Plus(product), exact(longest))),
-				and(forcedUnits.Less(q.quantity), forcedBacklog.Is(longest), exact(forcedUnits).Minus(w(1)).Times(exact(q.l.Emission)).Less(exact(longest.Minus(q.backlog))))),
+				and(forcedUnits.Less(q.quantity), forcedBacklog.Is(longest),
+					exact(forcedUnits).Minus(w(1)).Times(exact(q.l.Emission)).Less(exact(longest.Minus(q.backlog))))),
 			Twin: forcedUnits.Is(q.quantity),
 		},
 	}
@@ -487,7 +497,8 @@ func (q aboutState) ofDenied() []Lemma {
 	spare, reserve := variable("spare"), variable("reserve")
 	denied, took, deniedBacklog := q.l.ChargeDenied(q.s, q.now, q.quantity, q.increment, spare, reserve)
 	deniedGiven := append([]*Term{zero.AtMost(q.increment), zero.AtMost(spare), zero.AtMost(reserve),
-		implies(q.quantity.AtMost(q.l.Capacity), q.increment.AtMost(q.l.Tolerance)), implies(spare.AtMost(q.l.Capacity), reserve.AtMost(q.l.Tolerance))}, q.given...)
+		implies(q.quantity.AtMost(q.l.Capacity), q.increment.AtMost(q.l.Tolerance)),
+		implies(spare.AtMost(q.l.Capacity), reserve.AtMost(q.l.Tolerance))}, q.given...)
 	return []Lemma{
 		{
 			Name: "strict-exact", Theory: smt.Integers,
@@ -500,8 +511,9 @@ func (q aboutState) ofDenied() []Lemma {
 			Name: "strict-puts-nobody-further-back", Theory: smt.Integers,
 			Says:  "a denied call that is charged leaves a backlog of at most the burst tolerance less what is to be spared, or what it was",
 			Given: deniedGiven,
-			Claim: and(deniedBacklog.AtLeast(q.backlog), deniedBacklog.AtMost(smt.Max(q.backlog, q.l.Tolerance.Minus(reserve))), implies(not(took), deniedBacklog.Is(q.backlog))),
-			Twin:  deniedBacklog.Less(smt.Max(q.backlog, q.l.Tolerance.Minus(reserve))),
+			Claim: and(deniedBacklog.AtLeast(q.backlog), deniedBacklog.AtMost(smt.Max(q.backlog, q.l.Tolerance.Minus(reserve))),
+				implies(not(took), deniedBacklog.Is(q.backlog))),
+			Twin: deniedBacklog.Less(smt.Max(q.backlog, q.l.Tolerance.Minus(reserve))),
 		},
 	}
 }

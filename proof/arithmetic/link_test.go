@@ -197,7 +197,8 @@ func TestAskingAStateIsItsFormula(t *testing.T) {
 	l, s, now, quantity, increment := AnyLimit(), AnyState(), variable("now"), variable("quantity"), variable("increment")
 	more := l.Available(s, now).Plus(one).Times(l.Emission)
 	current, corrected := l.BringTo(s, now)
-	compare(t, []*smt.Term{l.Available(s, now), l.RetryAfter(s, now, quantity, increment), l.NextAfter(s, now, more), l.Backlog(s, now), FullIn(s, now), corrected, current.TAT, current.Queue}, func(v *values) []int64 {
+	compare(t, []*smt.Term{l.Available(s, now), l.RetryAfter(s, now, quantity, increment), l.NextAfter(s, now, more), l.Backlog(s, now),
+		FullIn(s, now), corrected, current.TAT, current.Queue}, func(v *values) []int64 {
 		b, now, quantity := stateOf(v, limitOf(v))
 		_, _, reset, next := b.Standing(now)
 		answers := []int64{b.Available(now), b.RetryAfter(now, quantity), next, reset, b.FullIn(now)}
@@ -209,11 +210,12 @@ func TestAskingAStateIsItsFormula(t *testing.T) {
 func TestStandingIsItsFormula(t *testing.T) {
 	l, s, now := AnyLimit(), AnyState(), variable("now")
 	more := l.Available(s, now).Plus(one).Times(l.Emission)
-	compare(t, []*smt.Term{l.Capacity, l.Available(s, now), l.Backlog(s, now), l.NextAfter(s, now, more), longest.Minus(l.Tolerance), s.TAT}, func(v *values) []int64 {
-		b, now, _ := stateOf(v, limitOf(v))
-		capacity, available, reset, next := b.Standing(now)
-		return []int64{capacity, available, reset, next, b.LongestWait(), int64(b.ExpireAt())}
-	})
+	compare(t, []*smt.Term{l.Capacity, l.Available(s, now), l.Backlog(s, now), l.NextAfter(s, now, more), longest.Minus(l.Tolerance), s.TAT},
+		func(v *values) []int64 {
+			b, now, _ := stateOf(v, limitOf(v))
+			capacity, available, reset, next := b.Standing(now)
+			return []int64{capacity, available, reset, next, b.LongestWait(), int64(b.ExpireAt())}
+		})
 }
 
 func TestChargeIsItsFormula(t *testing.T) {

@@ -69,12 +69,13 @@ func worlds() []*World {
 			w.Call(command.Limit, 0, "", 1)
 			w.Call(command.Limit, 1, "", 1)
 		}},
-		{"several keys with stacks", []*Limits{{All: []Limit{Rate(2, 4, 3), Fixed(3, 5)}}, {All: []Limit{First(4, 6)}}, {All: []Limit{Window(3, 4)}}}, []int64{0, 1, 4}, func(w *World) {
-			w.All("", 1)
-			w.All("COST 2", 2)
-			w.All("COST 3 UPTO", 3)
-			w.Call(command.Limit, 2, "", 1)
-		}},
+		{"several keys with stacks", []*Limits{{All: []Limit{Rate(2, 4, 3), Fixed(3, 5)}}, {All: []Limit{First(4, 6)}}, {All: []Limit{Window(3, 4)}}},
+			[]int64{0, 1, 4}, func(w *World) {
+				w.All("", 1)
+				w.All("COST 2", 2)
+				w.All("COST 3 UPTO", 3)
+				w.Call(command.Limit, 2, "", 1)
+			}},
 		{"several keys of one group", sameForAll(Rate(2, 4, 2)), []int64{0, 1, 2, 2000}, func(w *World) {
 			w.All("", 1)
 			w.All("COST 2", 2)

@@ -41,7 +41,8 @@ type ClientInterceptor struct{ gate *gate }
 func NewClient(decider ratelimit.Decider, o ClientOptions) *ClientInterceptor {
 	g := &gate{
 		Options: Options{
-			Limits: o.Limits, Key: o.Key, Cost: o.Cost, Outage: o.Outage, Overload: o.Overload, Mistake: o.Mistake, RetryAfter: o.RetryAfter, OnError: o.OnError,
+			Limits: o.Limits, Key: o.Key, Cost: o.Cost, Outage: o.Outage, Overload: o.Overload, Mistake: o.Mistake, RetryAfter: o.RetryAfter,
+			OnError: o.OnError,
 		},
 		decider: ratelimit.With(decider), maxWait: o.MaxWait, outgoing: true,
 	}
@@ -65,7 +66,8 @@ func (i *ClientInterceptor) Unary() grpc.UnaryClientInterceptor {
 // Stream is the interceptor for streams. Opening a stream is charged, and nothing on it.
 func (i *ClientInterceptor) Stream() grpc.StreamClientInterceptor {
 	g := i.gate
-	return func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	return func(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, open grpc.Streamer,
+		opts ...grpc.CallOption) (grpc.ClientStream, error) {
 		if err := g.pass(ctx, method, nil, nil, nil); err != nil {
 			return nil, err
 		}

@@ -18,7 +18,8 @@ import (
 type full struct{}
 
 func (full) Decide(_ context.Context, call ratelimit.Call) (ratelimit.Result, error) {
-	return ratelimit.Result{By: "server", Limited: true, Limit: 7, Key: call.Keys[0].Name, Rule: len(call.Keys[0].Limits) - 1, RetryAfter: time.Second, NextAfter: time.Second}, nil
+	return ratelimit.Result{By: "server", Limited: true, Limit: 7, Key: call.Keys[0].Name, Rule: len(call.Keys[0].Limits) - 1,
+		RetryAfter: time.Second, NextAfter: time.Second}, nil
 }
 
 // Header fields and problems are those of the limits in force. A policy that lets everything through has none.
@@ -28,7 +29,8 @@ func TestFieldsTellOfTheLimitsInForce(t *testing.T) {
 	decider := policies.New(full{}, nil, policies.Options{Read: func(context.Context) (map[string]string, error) { return hash, nil }})
 	require.NoError(t, decider.Reader().Read(t.Context()))
 	limits := ratelimit.Policy("api", ratelimit.Rate(100, time.Minute))
-	handler := New(decider, Options{Limits: limits, Key: func(r *http.Request) string { return r.Header.Get("User") }, XRateLimit: XRateLimitSeconds})(http.NotFoundHandler())
+	handler := New(decider, Options{Limits: limits, Key: func(r *http.Request) string { return r.Header.Get("User") },
+		XRateLimit: XRateLimitSeconds})(http.NotFoundHandler())
 	for user, want := range map[string]struct {
 		status          int
 		policy, problem string

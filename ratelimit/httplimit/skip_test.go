@@ -29,7 +29,8 @@ func TestRequestsFromNetworksAreNotLimited(t *testing.T) {
 	for name, limited := range map[string]func(http.Handler) http.Handler{
 		"New": httplimit.New(denying{}, httplimit.Options{
 			Limits: rate, Key: all, Skip: skip,
-			Routes: []httplimit.Route{{Pattern: "/r", Limits: rate}}, And: []httplimit.Part{{Limits: ratelimit.Limits{ratelimit.Rate(2, day).Named("and")}, Key: all}},
+			Routes: []httplimit.Route{{Pattern: "/r", Limits: rate}},
+			And:    []httplimit.Part{{Limits: ratelimit.Limits{ratelimit.Rate(2, day).Named("and")}, Key: all}},
 		}),
 		"NewConcurrency": httplimit.NewConcurrency(denying{}, httplimit.ConcurrencyOptions{Slots: 1, Key: all, Skip: skip}),
 	} {

@@ -72,7 +72,8 @@ func TestAnAdmissionSettlesItself(t *testing.T) {
 		"by a negative number": {work: func(a *leases.Admission) error { a.Used("tokens", -1); return nil }, tokens: "not named", says: "-1, are negative"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := &script{answers: map[ratelimit.Verb][]step{ratelimit.VerbLimit: {admitted}, ratelimit.VerbRenew: {settled}, ratelimit.VerbSettle: {settled, lapsed}}}
+			s := &script{answers: map[ratelimit.Verb][]step{ratelimit.VerbLimit: {admitted}, ratelimit.VerbRenew: {settled},
+				ratelimit.VerbSettle: {settled, lapsed}}}
 			var err error
 			run := func() {
 				err = leases.DoAdmitted(t.Context(), s, prompt("a"), func(ctx context.Context, a *leases.Admission) error {
@@ -213,7 +214,8 @@ func TestWorkLearnsThatItsSlotIsLost(t *testing.T) {
 func TestASettlementThatMeetsAnOutageIsRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &script{answers: map[ratelimit.Verb][]step{ratelimit.VerbLimit: {admitted}, ratelimit.VerbRenew: {settled}, ratelimit.VerbSettle: {lost, lost, settled}}}
+		s := &script{answers: map[ratelimit.Verb][]step{ratelimit.VerbLimit: {admitted}, ratelimit.VerbRenew: {settled},
+			ratelimit.VerbSettle: {lost, lost, settled}}}
 		began := time.Now()
 		require.NoError(t, leases.DoAdmitted(t.Context(), s, prompt("a"), func(_ context.Context, a *leases.Admission) error {
 			a.Used("tokens", 7)

@@ -70,7 +70,8 @@ func ExampleList() {
 	defer client.Close()
 	limiter := ratelimit.New(client, ratelimit.Options{})
 
-	if _, err := limiter.Decide(ctx, ratelimit.Call{Verb: ratelimit.VerbLease, Keys: []ratelimit.Key{{Name: "exports:listed", Slots: 2, TTL: time.Minute}}, ID: "export:17"}); err != nil {
+	if _, err := limiter.Decide(ctx, ratelimit.Call{Verb: ratelimit.VerbLease,
+		Keys: []ratelimit.Key{{Name: "exports:listed", Slots: 2, TTL: time.Minute}}, ID: "export:17"}); err != nil {
 		fmt.Println(err)
 		return
 	}

@@ -73,7 +73,8 @@ func TestACallWithoutAnOverrideAllocatesNothing(t *testing.T) {
 
 func BenchmarkDecide(b *testing.B) {
 	b.Run("without the layer", func(b *testing.B) {
-		next, ctx, c := ratelimit.With(instant{}), b.Context(), ratelimit.Call{Keys: []ratelimit.Key{{Name: "user:x", Limits: ratelimit.Limits{ratelimit.Rate(100, time.Minute)}}}}
+		next, ctx, c := ratelimit.With(instant{}), b.Context(),
+			ratelimit.Call{Keys: []ratelimit.Key{{Name: "user:x", Limits: ratelimit.Limits{ratelimit.Rate(100, time.Minute)}}}}
 		for b.Loop() {
 			_, _ = next.Decide(ctx, c)
 		}

@@ -69,7 +69,8 @@ func (c *tableCall) call(t *testing.T) ratelimit.Call {
 		verbs[v.String()] = v
 	}
 	require.Contains(t, verbs, c.Verb)
-	call := ratelimit.Call{Verb: verbs[c.Verb], Cost: c.Cost, Ban: lengthOf(t, c.Ban), BanAfter: c.BanAfter, MaxWait: lengthOf(t, c.MaxWait), Any: c.Any, Group: c.Group, ID: c.ID}
+	call := ratelimit.Call{Verb: verbs[c.Verb], Cost: c.Cost, Ban: lengthOf(t, c.Ban), BanAfter: c.BanAfter, MaxWait: lengthOf(t, c.MaxWait),
+		Any: c.Any, Group: c.Group, ID: c.ID}
 	for _, k := range c.Keys {
 		key := ratelimit.Key{Name: k.Name, Limits: limits(t, k.Limits), Slots: k.Slots, TTL: lengthOf(t, k.TTL)}
 		if k.Policy != "" {

@@ -100,7 +100,8 @@ func TestAServerThatHangs(t *testing.T) {
 		l.Heal()
 		assert.True(t, (<-patient).Limited, "the first call was executed before")
 		assert.Equal(t, 2*time.Hour+time.Second, (<-inLineNow).Sub(began))
-		assert.Equal(t, time.Hour, decide(t, l, ratelimit.Call{Verb: ratelimit.VerbPeek, Keys: []ratelimit.Key{{Name: "k", Limits: hourly}}, Cost: 1}).ResetAfter,
+		assert.Equal(t, time.Hour, decide(t, l, ratelimit.Call{Verb: ratelimit.VerbPeek, Keys: []ratelimit.Key{{Name: "k", Limits: hourly}},
+			Cost: 1}).ResetAfter,
 			"the caller that left the line took nothing")
 		assert.Zero(t, l.Blocked())
 	})

@@ -146,7 +146,8 @@ func TestNestedInterceptorsNameTheirLimitsApart(t *testing.T) {
 		})
 	}
 	outer, inner := of(5, "outer"), of(1, "inner")
-	client := dial(t, []grpc.ServerOption{grpc.ChainUnaryInterceptor(outer.Unary(), inner.Unary()), grpc.ChainStreamInterceptor(outer.Stream(), inner.Stream())})
+	client := dial(t, []grpc.ServerOption{grpc.ChainUnaryInterceptor(outer.Unary(), inner.Unary()),
+		grpc.ChainStreamInterceptor(outer.Stream(), inner.Stream())})
 	want := []string{`"default";q=5;w=3600`, `"default-2";q=1;w=3600`}
 	var header metadata.MD
 	_, err := client.EmptyCall(t.Context(), &pb.Empty{}, grpc.Header(&header))
@@ -167,7 +168,8 @@ func TestNestedInterceptorsNameTheirLimitsApart(t *testing.T) {
 func TestCallsAreToldOfTheLimitsOfAPolicy(t *testing.T) {
 	t.Parallel()
 	hash := map[string]string{"api/a": "RATE 1/d NAME daily FIXED 9/d", "api/free": "NONE"}
-	layer := policies.New(ratelimittest.New(t), nil, policies.Options{Refresh: time.Hour, Read: func(context.Context) (map[string]string, error) { return hash, nil }})
+	layer := policies.New(ratelimittest.New(t), nil,
+		policies.Options{Refresh: time.Hour, Read: func(context.Context) (map[string]string, error) { return hash, nil }})
 	require.NoError(t, layer.Reader().Read(t.Context()))
 	user := "a"
 	client := behind(t, layer, grpclimit.Options{
@@ -488,7 +490,8 @@ func TestCallsToAPartnerKeepToItsLimit(t *testing.T) {
 	_, err = talk(t, client, 2)
 	require.NoError(t, err)
 
-	again := calls.Ask(t, l, ratelimit.Call{Verb: ratelimit.VerbPeek, Keys: []ratelimit.Key{{Name: "everybody", Limits: ratelimit.Limits{ratelimit.Fixed(4, 365*day)}}}}).RetryAfter
+	again := calls.Ask(t, l, ratelimit.Call{Verb: ratelimit.VerbPeek,
+		Keys: []ratelimit.Key{{Name: "everybody", Limits: ratelimit.Limits{ratelimit.Fixed(4, 365*day)}}}}).RetryAfter
 	_, ofUnary := client.UnaryCall(t.Context(), &pb.SimpleRequest{})
 	_, ofStream := client.FullDuplexCall(t.Context())
 	for _, err := range []error{ofUnary, ofStream} {

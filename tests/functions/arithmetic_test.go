@@ -61,7 +61,8 @@ func TestWideNumbersAreThoseOf64Bits(t *testing.T) {
 	c := start(t).Raw()
 	script := arithmetic(t)
 	const now = 1767225600_123456000
-	edges := []uint64{0, 1, 2, 999_999_999, 1e9, 1e9 + 1, 1<<26 - 1, 1 << 26, 1<<31 - 1, 1 << 32, 1<<52 - 1, 1 << 52, 1<<53 + 1, math.MaxInt64 - 1, math.MaxInt64, 1 << 63, math.MaxUint64 - 1, math.MaxUint64,
+	edges := []uint64{0, 1, 2, 999_999_999, 1e9, 1e9 + 1, 1<<26 - 1, 1 << 26, 1<<31 - 1, 1 << 32, 1<<52 - 1, 1 << 52, 1<<53 + 1, math.MaxInt64 - 1,
+		math.MaxInt64, 1 << 63, math.MaxUint64 - 1, math.MaxUint64,
 		now - 1, now, now + 1, now + 1<<52 - 1, now + 1<<52, now - 1<<52, 1<<52 + 999_999_999}
 	number := func() uint64 {
 		switch r.IntN(3) {

@@ -143,7 +143,8 @@ func crowds(slot uint64) []string {
 	for age := uint64(65); age > 0; age-- {
 		ages = append(ages, age)
 	}
-	return []string{entries(last, ages[1:]...), entries(last, ages...), entries(last-1, ages[1:]...), entries(math.MaxInt64, ages[1:]...), entries(math.MaxInt64-1, ages[1:]...)}
+	return []string{entries(last, ages[1:]...), entries(last, ages...), entries(last-1, ages[1:]...), entries(math.MaxInt64, ages[1:]...),
+		entries(math.MaxInt64-1, ages[1:]...)}
 }
 
 // texts are values at the ends of what may be read at all: the first bytes of a state, TATs as they are written alone,
@@ -171,8 +172,10 @@ func edges() (values []string) {
 	for _, word := range []uint32{0, 1, 1<<31 - 1, 1 << 31, 1<<32 - 1} {
 		values = append(values,
 			state(1, uint32(0), tat, word, uint32(0)), state(1, uint32(0), tat, uint32(0), word), state(1, word, uint32(0), uint32(1), uint32(1)),
-			state(1, uint32(0), tat, uint32(9), uint32(0), word, uint32(0), uint32(7), uint32(0)), state(1, uint32(0), tat, uint32(9), uint32(0), uint32(7), uint32(0), word, uint32(0)),
-			state(1, uint32(0), tat, uint32(9), uint32(0), uint32(0), word, uint32(7), uint32(0)), state(1, uint32(0), tat, uint32(9), uint32(0), uint32(7), tat/2, uint32(7), word),
+			state(1, uint32(0), tat, uint32(9), uint32(0), word, uint32(0), uint32(7), uint32(0)),
+			state(1, uint32(0), tat, uint32(9), uint32(0), uint32(7), uint32(0), word, uint32(0)),
+			state(1, uint32(0), tat, uint32(9), uint32(0), uint32(0), word, uint32(7), uint32(0)),
+			state(1, uint32(0), tat, uint32(9), uint32(0), uint32(7), tat/2, uint32(7), word),
 			state(2, 1, 1, 1, uint32(0), word), state(2, 1, 4, word, uint32(0), tat), state(2, 1, 8, uint32(1), word, uint32(0), tat),
 			state(4, uint32(0), word, 1), state(4, word, tat, 1),
 		)
@@ -182,10 +185,13 @@ func edges() (values []string) {
 		values = append(values, entries(last, ages...))
 	}
 	values = append(append(append(values, entries(5, 5), entries(5, 6), state(1, uint32(0), tat)), crowds(slot)...), texts()...)
-	for _, used := range [][]any{{0}, {127}, {128}, {128, 0}, {128, 1}, {255, 255, 255, 127}, {255, 255, 255, 255, 127}, {128, 128, 128, 128, 16}, {128, 128, 128, 128, 128, 128, 128, 128, 128, 1}, {1, 1}} {
-		values = append(values, state(4, append([]any{uint32(0), tat}, used...)...), state(3, append([]any{144, 251, 29}, used...)...), state(3, append(used, 1)...))
+	for _, used := range [][]any{{0}, {127}, {128}, {128, 0}, {128, 1}, {255, 255, 255, 127}, {255, 255, 255, 255, 127}, {128, 128, 128, 128, 16},
+		{128, 128, 128, 128, 128, 128, 128, 128, 128, 1}, {1, 1}} {
+		values = append(values, state(4, append([]any{uint32(0), tat}, used...)...), state(3, append([]any{144, 251, 29}, used...)...),
+			state(3, append(used, 1)...))
 	}
-	return append(values, state(2, 0, 1, uint32(0), tat), state(2, 1, 0, uint32(0), tat), state(2, 1, 9, 1, uint32(0), uint32(0), uint32(0), tat), state(0, uint32(0), tat, 1), state(6, uint32(0), tat, 1))
+	return append(values, state(2, 0, 1, uint32(0), tat), state(2, 1, 0, uint32(0), tat), state(2, 1, 9, 1, uint32(0), uint32(0), uint32(0), tat),
+		state(0, uint32(0), tat, 1), state(6, uint32(0), tat, 1))
 }
 
 // calls has some of every command on strings.
@@ -282,7 +288,8 @@ func TestFunctionsKeepCrowdedWindowsAsTheModuleDoes(t *testing.T) {
 	t.Parallel()
 	b := startBeside(t)
 	crowded := 0
-	for _, period := range []time.Duration{time.Second, time.Minute, 17 * time.Minute, time.Hour, 72 * time.Hour, 7 * 24 * time.Hour, 60 * 24 * time.Hour, 120 * 24 * time.Hour} {
+	for _, period := range []time.Duration{time.Second, time.Minute, 17 * time.Minute, time.Hour, 72 * time.Hour, 7 * 24 * time.Hour,
+		60 * 24 * time.Hour, 120 * 24 * time.Hour} {
 		b.do("DEL", "{m}k", "{f}k")
 		limit := fmt.Sprintf("WINDOW 3000/%dms", period.Milliseconds())
 		for range chance.Calls(t, "WINDOW_CALLS", size.Of(300, 2000)) {

@@ -152,7 +152,8 @@ func envoyGateway(t testing.TB, dir string, pool *x509.CertPool) *management {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(dir+"/crt", dir+"/key")
 	require.NoError(t, err)
-	return manage(t, grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert})))
+	return manage(t, grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool,
+		ClientAuth: tls.RequireAndVerifyClientCert})))
 }
 
 // byEnvoyGateway are the variables that Envoy Gateway sets for its rate limit service, with the files of the
@@ -172,7 +173,8 @@ func byEnvoyGateway(address, certificate, key, authority string) []string {
 func yearly(domain string, requests uint32, keys ...string) *limits.RateLimitConfig {
 	c := &limits.RateLimitConfig{Name: domain, Domain: domain}
 	for _, key := range keys {
-		c.Descriptors = append(c.Descriptors, &limits.RateLimitDescriptor{Key: key, RateLimit: &limits.RateLimitPolicy{Unit: limits.RateLimitUnit_YEAR, RequestsPerUnit: requests}})
+		c.Descriptors = append(c.Descriptors, &limits.RateLimitDescriptor{Key: key,
+			RateLimit: &limits.RateLimitPolicy{Unit: limits.RateLimitUnit_YEAR, RequestsPerUnit: requests}})
 	}
 	return c
 }

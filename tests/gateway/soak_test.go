@@ -185,7 +185,8 @@ func median(all []levels) levels {
 		return values[len(values)/2]
 	}
 	return levels{
-		middle(func(l levels) float64 { return l.resident }), middle(func(l levels) float64 { return l.heap }), middle(func(l levels) float64 { return l.goroutines }),
+		middle(func(l levels) float64 { return l.resident }), middle(func(l levels) float64 { return l.heap }),
+		middle(func(l levels) float64 { return l.goroutines }),
 		middle(func(l levels) float64 { return l.descriptors }),
 	}
 }

@@ -146,7 +146,8 @@ func TestEachResponseIsAnswered(t *testing.T) {
 		{[]*anypb.Any{packed(t, yearly("shop", 40, "user"))}, "v4", ""},
 	} {
 		r.send <- &discovery.DiscoveryResponse{TypeUrl: "type.googleapis.com/envoy.config.cluster.v3.Cluster", VersionInfo: "c", Nonce: "c"} // is not answered
-		r.send <- &discovery.DiscoveryResponse{TypeUrl: resource.RateLimitConfigType, VersionInfo: fmt.Sprint("v", i), Nonce: fmt.Sprint("n", i), Resources: step.resources}
+		r.send <- &discovery.DiscoveryResponse{TypeUrl: resource.RateLimitConfigType, VersionInfo: fmt.Sprint("v", i), Nonce: fmt.Sprint("n", i),
+			Resources: step.resources}
 		answer := r.next(t)
 		assert.Equal(t, fmt.Sprint("n", i), answer.ResponseNonce)
 		assert.Equal(t, step.inForce, answer.VersionInfo)
@@ -243,7 +244,8 @@ func TestAServerThatDoesNotStop(t *testing.T) {
 	}
 }
 
-// A thousand domains come as one configuration. One of them that flaps leaves the others as they are, and in the end the last counts.
+// A thousand domains come as one configuration. One of them that flaps leaves the others as they are, and in the end
+// the last counts.
 func TestAThousandDomainsOfWhichOneFlaps(t *testing.T) {
 	t.Parallel()
 	m := manage(t)
@@ -268,7 +270,8 @@ func TestAThousandDomainsOfWhichOneFlaps(t *testing.T) {
 	assert.LessOrEqual(t, g.metric("ratelimit_service_config_load_success"), 3+time.Since(began).Seconds(), "one a second is loaded")
 }
 
-// A server that hangs before it says anything, or that knows no such node, is told in the log, and the process ends when it is to.
+// A server that hangs before it says anything, or that knows no such node, is told in the log, and the process ends
+// when it is to.
 func TestAServerThatSaysNothing(t *testing.T) {
 	t.Parallel()
 	redis := server.Start(t).Addr()
@@ -301,7 +304,8 @@ func TestTheLogTellsThatAStreamEnded(t *testing.T) {
 		return strings.Contains(g.Log(), "the stream of the management server ended before it sent anything")
 	})
 	r.next(t)
-	r.send <- &discovery.DiscoveryResponse{TypeUrl: resource.RateLimitConfigType, VersionInfo: "v", Nonce: "n", Resources: []*anypb.Any{packed(t, yearly("shop", 10, "user"))}}
+	r.send <- &discovery.DiscoveryResponse{TypeUrl: resource.RateLimitConfigType, VersionInfo: "v", Nonce: "n",
+		Resources: []*anypb.Any{packed(t, yearly("shop", 10, "user"))}}
 	r.send <- nil
 	await(t, "it ended after a response", func() bool {
 		return strings.Contains(g.Log(), "the stream of the management server ended: the configuration stays as it was")
@@ -421,7 +425,8 @@ func TestCertificatesOfTheManagementServerAreReadAgain(t *testing.T) {
 		require.NoError(t, err)
 		move(client, mine)
 		move(own, theirs)
-		return grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: clients, ClientAuth: tls.RequireAndVerifyClientCert}))
+		return grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: clients,
+			ClientAuth: tls.RequireAndVerifyClientCert}))
 	}
 	m := manage(t, options())
 	redis := server.Start(t).Addr()

@@ -91,7 +91,8 @@ func TestTheGuardDecidesUntilAReplicaHasTakenOver(t *testing.T) {
 	dies := masters[0]
 	successor := c.ReplicaOf(dies)
 	client := redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: []string{masters[1].Addr(), masters[2].Addr()}, DialTimeout: time.Second, DialerRetries: 1, ReadTimeout: time.Second, MaxRetries: -1, MaxRedirects: 1,
+		Addrs: []string{masters[1].Addr(), masters[2].Addr()}, DialTimeout: time.Second, DialerRetries: 1, ReadTimeout: time.Second, MaxRetries: -1,
+		MaxRedirects:               1,
 		ClusterStateReloadInterval: time.Hour, // nobody waits for that
 	})
 	t.Cleanup(func() { _ = client.Close() })
@@ -129,7 +130,8 @@ func TestEachPolicyKnowsEveryVerb(t *testing.T) {
 	s.Kill()
 	guards := map[guard.Policy]*guard.Guard{}
 	for _, policy := range []guard.Policy{guard.Fail, guard.Open, guard.Closed, guard.Local} {
-		guards[policy] = guard.New(ratelimit.New(s.Client(quick), ratelimit.Options{}), guard.Options{Policy: policy, Failures: 1, Pause: time.Hour, Logger: silent})
+		guards[policy] = guard.New(ratelimit.New(s.Client(quick), ratelimit.Options{}),
+			guard.Options{Policy: policy, Failures: 1, Pause: time.Hour, Logger: silent})
 	}
 	limits := ratelimit.Limits{ratelimit.Rate(5, day)}
 	on := func(verb ratelimit.Verb, opts ...calls.Option) ratelimit.Call {

@@ -54,7 +54,8 @@ func StartLoad(t *testing.T, s *server.Server, command func(*rand.Rand) []string
 }
 
 // KeepBusy returns when the load is stopped or a reply is not fine, and the error that ended the connection before.
-func (l *Load) KeepBusy(t *testing.T, c *resp.Conn, random *rand.Rand, command func(*rand.Rand) []string, accept func(command []string, v resp.Value) bool) error {
+func (l *Load) KeepBusy(t *testing.T, c *resp.Conn, random *rand.Rand, command func(*rand.Rand) []string,
+	accept func(command []string, v resp.Value) bool) error {
 	for !l.Stopped.Load() {
 		commands := make([][]string, 20)
 		for i := range commands {

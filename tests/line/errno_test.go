@@ -15,7 +15,8 @@ import (
 )
 
 // errnos are those that tell why the server would refuse a command, and one that it never sets.
-var errnos = []syscall.Errno{syscall.EINVAL, syscall.ENOENT, syscall.EPERM, syscall.EROFS, syscall.ENETDOWN, syscall.EACCES, syscall.ENOSPC, syscall.ESPIPE, syscall.EAGAIN, syscall.EBADF}
+var errnos = []syscall.Errno{syscall.EINVAL, syscall.ENOENT, syscall.EPERM, syscall.EROFS, syscall.ENETDOWN, syscall.EACCES, syscall.ENOSPC,
+	syscall.ESPIPE, syscall.EAGAIN, syscall.EBADF}
 
 // The filters and events of other modules run in the middle of the question whether the server takes a write, and may
 // leave any errno behind. It is not taken for the server's answer.

@@ -56,7 +56,8 @@ func TestTheCheckerKnowsWhatHadExpiredBeforeATakeover(t *testing.T) {
 	} {
 		h := &history{beginsNs: begin, ahead: []int64{0, ahead, 0, 0}}
 		for i, d := range []done{
-			{take, 0, 10, finds(1, 0, 0, first)}, {&replication{}, 12, 15, &outcome{}}, {&clockMove{later}, 20, 30, &outcome{}}, {take, 40, 50, finds(2, 0, 0, later)},
+			{take, 0, 10, finds(1, 0, 0, first)}, {&replication{}, 12, 15, &outcome{}}, {&clockMove{later}, 20, 30, &outcome{}},
+			{take, 40, 50, finds(2, 0, 0, later)},
 			{&succession{node: 3, former: 2}, 60, 70, &outcome{}}, {take, 80, 90, test.found},
 		} {
 			h.noteUntil(i, d.what, d.began, d.ended, d.out)
@@ -86,7 +87,8 @@ func TestTheCheckerTellsHistoriesOfLeasesApart(t *testing.T) {
 	forgotten := &succession{}
 	// b and c come one after the other, and the slot of a is released once they are in line.
 	inLine := func(b, c done, then ...done) []done {
-		return append([]done{{take("a"), 0, 10, granted}, b, {l.list(), 14, 16, lists(1)}, c, {l.list(), 22, 24, lists(2)}, {l.release("a"), 30, 40, out(1)}}, then...)
+		return append([]done{{take("a"), 0, 10, granted}, b, {l.list(), 14, 16, lists(1)}, c, {l.list(), 22, 24, lists(2)},
+			{l.release("a"), 30, 40, out(1)}}, then...)
 	}
 	for name, test := range map[string]struct {
 		history []done
@@ -108,20 +110,28 @@ func TestTheCheckerTellsHistoriesOfLeasesApart(t *testing.T) {
 		"let in before the release":         {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 25, inTurn}, {l.release("a"), 30, 40, out(1)}}, false},
 		"let in after a lapse":              {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 50, inTurn}, {over, 30, 40, lost}}, true},
 		"in order of arrival":               {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 50, inTurn}, {l.release("a"), 30, 40, out(1)}, {take("c"), 35, 60, limited}}, true},
-		"overtaken":                         {[]done{{take("a"), 0, 10, granted}, {waits("b"), 12, 90, inTurn}, {l.list(), 14, 16, out(1, 1, asInteger("a"), 10_000)}, {l.release("a"), 30, 40, out(1)}, {take("c"), 50, 60, granted}, {l.release("c"), 70, 80, out(1)}}, false},
-		"not overtaken":                     {[]done{{take("a"), 0, 10, granted}, {waits("b"), 12, 90, inTurn}, {l.list(), 14, 16, out(1, 1, asInteger("a"), 10_000)}, {l.release("a"), 30, 40, out(1)}, {take("c"), 50, 60, free}}, true},
-		"the higher priority first":         {inLine(done{waits("b"), 12, 90, inTurn}, done{waitsAt("c", urgent), 18, 50, inTurn}, done{l.release("c"), 70, 80, out(1)}), true},
-		"the lower priority first":          {inLine(done{waits("b"), 12, 50, inTurn}, done{waitsAt("c", urgent), 18, 90, inTurn}, done{l.release("b"), 70, 80, out(1)}), false},
+		"overtaken": {[]done{{take("a"), 0, 10, granted}, {waits("b"), 12, 90, inTurn},
+			{l.list(), 14, 16, out(1, 1, asInteger("a"), 10_000)}, {l.release("a"), 30, 40, out(1)}, {take("c"), 50, 60, granted},
+			{l.release("c"), 70, 80, out(1)}}, false},
+		"not overtaken": {[]done{{take("a"), 0, 10, granted}, {waits("b"), 12, 90, inTurn},
+			{l.list(), 14, 16, out(1, 1, asInteger("a"), 10_000)}, {l.release("a"), 30, 40, out(1)}, {take("c"), 50, 60, free}}, true},
+		"the higher priority first": {inLine(done{waits("b"), 12, 90, inTurn}, done{waitsAt("c", urgent), 18, 50, inTurn}, done{l.release("c"), 70, 80, out(1)}), true},
+		"the lower priority first":  {inLine(done{waits("b"), 12, 50, inTurn}, done{waitsAt("c", urgent), 18, 90, inTurn}, done{l.release("b"), 70, 80, out(1)}), false},
 		"groups take turns": {inLine(done{waitsAt("b", ofX), 12, 45, inTurn}, done{waitsAt("c", ofX), 18, 90, inTurn},
-			done{waitsAt("d", ofY), 25, 55, inTurn}, done{l.list(), 27, 29, lists(3)}, done{l.release("b"), 46, 50, out(1)}, done{l.release("d"), 70, 80, out(1)}), true},
+			done{waitsAt("d", ofY), 25, 55, inTurn}, done{l.list(), 27, 29, lists(3)}, done{l.release("b"), 46, 50, out(1)},
+			done{l.release("d"), 70, 80, out(1)}), true},
 		"a group has two turns": {inLine(done{waitsAt("b", ofX), 12, 45, inTurn}, done{waitsAt("c", ofX), 18, 55, inTurn},
-			done{waitsAt("d", ofY), 25, 90, inTurn}, done{l.list(), 27, 29, lists(3)}, done{l.release("b"), 46, 50, out(1)}, done{l.release("c"), 70, 80, out(1)}), false},
-		"sent away before its time":              {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 50, limited}}, false},
-		"refused, and not let in":                {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 50, refused}, {l.release("a"), 30, 40, out(1)}, {take("c"), 60, 70, granted}}, true},
-		"refused, but let in":                    {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 50, refused}, {l.release("a"), 30, 40, out(1)}, {take("c"), 60, 70, limited}}, false},
-		"without a reply, and let in":            {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 50, lost}, {l.release("a"), 30, 40, out(1)}, {take("c"), 60, 70, limited}}, true},
-		"a takeover forgets a lease":             {[]done{{take("a"), 0, 10, granted}, {forgotten, 20, 30, lost}, {take("b"), 40, 50, granted}}, true},
-		"a takeover ends the line":               {[]done{{take("a"), 0, 10, granted}, {waits("b"), 12, 35, lost}, {forgotten, 20, 30, lost}, {l.list(), 40, 50, out(1, 0, asInteger("a"), 10_000)}}, true},
+			done{waitsAt("d", ofY), 25, 90, inTurn}, done{l.list(), 27, 29, lists(3)}, done{l.release("b"), 46, 50, out(1)},
+			done{l.release("c"), 70, 80, out(1)}), false},
+		"sent away before its time": {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 50, limited}}, false},
+		"refused, and not let in": {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 50, refused},
+			{l.release("a"), 30, 40, out(1)}, {take("c"), 60, 70, granted}}, true},
+		"refused, but let in": {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 50, refused},
+			{l.release("a"), 30, 40, out(1)}, {take("c"), 60, 70, limited}}, false},
+		"without a reply, and let in": {[]done{{take("a"), 0, 10, granted}, {waits("b"), 20, 50, lost}, {l.release("a"), 30, 40, out(1)}, {take("c"), 60, 70, limited}}, true},
+		"a takeover forgets a lease":  {[]done{{take("a"), 0, 10, granted}, {forgotten, 20, 30, lost}, {take("b"), 40, 50, granted}}, true},
+		"a takeover ends the line": {[]done{{take("a"), 0, 10, granted}, {waits("b"), 12, 35, lost}, {forgotten, 20, 30, lost},
+			{l.list(), 40, 50, out(1, 0, asInteger("a"), 10_000)}}, true},
 		"a takeover does not lapse what it kept": {[]done{{take("a"), 0, 10, granted}, {forgotten, 20, 30, lost}, {take("b"), 40, 50, limited}, {take("c"), 60, 70, granted}}, false},
 	} {
 		requireTold(t, name, begin, test.history, test.ok)

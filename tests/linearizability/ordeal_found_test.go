@@ -65,5 +65,6 @@ func TestAnOrdealFindsOut(t *testing.T) {
 }
 
 func (st *stage) splitBrain(seed uint64) *history {
-	return st.round(plan{inTurn: []fault{{kind: splitBrain, place: 1, at: 200 * time.Millisecond, lasts: 300 * time.Millisecond}}, ahead: make([]time.Duration, 3)}, seed, 0)
+	return st.round(plan{inTurn: []fault{{kind: splitBrain, place: 1, at: 200 * time.Millisecond, lasts: 300 * time.Millisecond}},
+		ahead: make([]time.Duration, 3)}, seed, 0)
 }

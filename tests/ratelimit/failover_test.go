@@ -97,7 +97,8 @@ func TestPipelinesReachTheNewMasterOfACluster(t *testing.T) {
 	masters := c.Masters()
 	dies := masters[0]
 	client := redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs: []string{masters[1].Addr(), masters[2].Addr()}, DialTimeout: time.Second, DialerRetries: 1, ReadTimeout: time.Second, MaxRetries: -1, MaxRedirects: 1,
+		Addrs: []string{masters[1].Addr(), masters[2].Addr()}, DialTimeout: time.Second, DialerRetries: 1, ReadTimeout: time.Second, MaxRetries: -1,
+		MaxRedirects:               1,
 		ClusterStateReloadInterval: time.Hour, // nobody waits for that
 	})
 	t.Cleanup(func() { _ = client.Close() })

@@ -50,7 +50,8 @@ func TestErrorsNameTheServerAndWhatIsWrong(t *testing.T) {
 		for _, kind := range kinds {
 			t.Run(fmt.Sprint(kind, ": ", c.Server), func(t *testing.T) {
 				t.Parallel()
-				o := &redis.UniversalOptions{Addrs: []string{at[c.Server]}, DialTimeout: time.Second, DialerRetries: 1, ReadTimeout: time.Second, MaxRetries: -1, MaxRedirects: -1}
+				o := &redis.UniversalOptions{Addrs: []string{at[c.Server]}, DialTimeout: time.Second, DialerRetries: 1, ReadTimeout: time.Second,
+					MaxRetries: -1, MaxRedirects: -1}
 				if c.TLS {
 					o.TLSConfig = &tls.Config{RootCAs: trusted, ServerName: "127.0.0.1"}
 				}
@@ -73,7 +74,8 @@ func TestErrorsNameTheServerAndWhatIsWrong(t *testing.T) {
 		s := server.Start(t, server.Cluster())
 		s.MustDo("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
 		limits := ratelimit.Limits{ratelimit.Rate(1, day)}
-		_, err := ratelimit.New(s.Client(), ratelimit.Options{}).LimitAll(t.Context(), []ratelimit.Key{{Name: "a", Limits: limits}, {Name: "b", Limits: limits}}, 1)
+		_, err := ratelimit.New(s.Client(), ratelimit.Options{}).LimitAll(t.Context(),
+			[]ratelimit.Key{{Name: "a", Limits: limits}, {Name: "b", Limits: limits}}, 1)
 		assert.EqualValues(t, table.Crossslot.Code, codes.Of(err), "%v", err)
 		assert.Regexp(t, table.Crossslot.Says, fmt.Sprint(err))
 	})

@@ -100,7 +100,8 @@ func TestANumberChangesUnderLoad(t *testing.T) {
 func TestStateIsKeptThroughAChangeOfPolicy(t *testing.T) {
 	t.Parallel()
 	s := server.Start(t)
-	layer := policies.New(ratelimit.New(s.Client(), ratelimit.Options{}), s.Client(), policies.Options{Refresh: time.Hour, Logger: slog.New(slog.DiscardHandler)})
+	layer := policies.New(ratelimit.New(s.Client(), ratelimit.Options{}), s.Client(),
+		policies.Options{Refresh: time.Hour, Logger: slog.New(slog.DiscardHandler)})
 	inCode := ratelimit.Policy("p", ratelimit.Rate(1, day))
 	left := func(key, value string) int64 {
 		s.MustDo("HSET", "throttle:policies", "p", value)

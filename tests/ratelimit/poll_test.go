@@ -51,7 +51,8 @@ func TestABanThatLastsLongerEndsAWaitAtOnce(t *testing.T) {
 		require.NoError(t, err)
 		for _, limit := range []ratelimit.Limit{ratelimit.Rate(5, time.Second), ratelimit.Window(5, time.Second)} {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			result, err := limiter.Decide(ctx, ratelimit.Call{Verb: ratelimit.VerbWait, Keys: []ratelimit.Key{{Name: "k", Limits: ratelimit.Limits{limit}}}, Cost: 1, MaxWait: time.Hour})
+			result, err := limiter.Decide(ctx, ratelimit.Call{Verb: ratelimit.VerbWait,
+				Keys: []ratelimit.Key{{Name: "k", Limits: ratelimit.Limits{limit}}}, Cost: 1, MaxWait: time.Hour})
 			cancel()
 			require.NoError(t, err, name)
 			assert.True(t, result.Banned, name)

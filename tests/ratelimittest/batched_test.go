@@ -38,30 +38,31 @@ func TestBatchedGivesBackWhatIsLeft(t *testing.T) {
 		{ratelimit.Fixed(100_000, 365*day), ratelimit.Window(100_000, day)},
 	} {
 		for _, onClose := range []bool{false, true} {
-			inBatches(t, batched.Options{MaxAge: time.Minute, OnError: func(err error) { t.Error(err) }}, func(t *testing.T, l *ratelimittest.Limiter, b *batched.Batched) {
-				by := map[string]int{}
-				for i := range int64(1000) {
-					result := calls.Ask(t, b, calls.On("k", limits))
-					require.False(t, result.Limited)
-					require.EqualValues(t, 1, result.Granted)
-					require.EqualValues(t, 100_000-i-1, result.Remaining)
-					by[result.By]++
-				}
-				asked := len(l.Asked())
-				assert.LessOrEqual(t, asked, 7+9, "1, 2, 4, ... 64, and then 100 each")
-				assert.Equal(t, map[string]int{"server": asked, "batch": 1000 - asked}, by)
-				left := func() int64 {
-					return calls.Ask(t, l, ratelimit.Call{Verb: ratelimit.VerbPeek, Keys: calls.On("k", limits).Keys}).Remaining
-				}
-				require.Less(t, left(), int64(100_000-1000), "some are held")
-				if onClose {
-					require.NoError(t, b.Close(t.Context()))
-				} else {
-					l.Advance(2 * time.Minute)
-				}
-				assert.EqualValues(t, 100_000-1000, left(), limits)
-				assert.Equal(t, "server", calls.Ask(t, b, calls.On("k", limits)).By)
-			})
+			inBatches(t, batched.Options{MaxAge: time.Minute, OnError: func(err error) { t.Error(err) }},
+				func(t *testing.T, l *ratelimittest.Limiter, b *batched.Batched) {
+					by := map[string]int{}
+					for i := range int64(1000) {
+						result := calls.Ask(t, b, calls.On("k", limits))
+						require.False(t, result.Limited)
+						require.EqualValues(t, 1, result.Granted)
+						require.EqualValues(t, 100_000-i-1, result.Remaining)
+						by[result.By]++
+					}
+					asked := len(l.Asked())
+					assert.LessOrEqual(t, asked, 7+9, "1, 2, 4, ... 64, and then 100 each")
+					assert.Equal(t, map[string]int{"server": asked, "batch": 1000 - asked}, by)
+					left := func() int64 {
+						return calls.Ask(t, l, ratelimit.Call{Verb: ratelimit.VerbPeek, Keys: calls.On("k", limits).Keys}).Remaining
+					}
+					require.Less(t, left(), int64(100_000-1000), "some are held")
+					if onClose {
+						require.NoError(t, b.Close(t.Context()))
+					} else {
+						l.Advance(2 * time.Minute)
+					}
+					assert.EqualValues(t, 100_000-1000, left(), limits)
+					assert.Equal(t, "server", calls.Ask(t, b, calls.On("k", limits)).By)
+				})
 		}
 	}
 }

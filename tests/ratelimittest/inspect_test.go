@@ -41,9 +41,11 @@ func TestWhatAKeyHolds(t *testing.T) {
 	h = look("w")
 	assert.Equal(t, inspect.Limits, h.Kind)
 	require.Len(t, h.Limits, 3)
-	assert.Equal(t, inspect.Limit{Kind: "WINDOW", Period: time.Hour, Used: 2, Entries: 1, NextAt: up(now.Add(time.Hour)), ResetAt: up(now.Add(time.Hour))}, h.Limits[0])
+	assert.Equal(t, inspect.Limit{Kind: "WINDOW", Period: time.Hour, Used: 2, Entries: 1, NextAt: up(now.Add(time.Hour)),
+		ResetAt: up(now.Add(time.Hour))}, h.Limits[0])
 	assert.Equal(t, inspect.Limit{Kind: "FIXED"}, h.Limits[1], "the denied call has stored the month, of which no unit is used")
-	assert.Equal(t, inspect.Limit{Kind: "AFTER", Period: 10 * time.Minute, Used: 1, NextAt: up(now.Add(10 * time.Minute)), ResetAt: up(now.Add(10 * time.Minute))}, h.Limits[2])
+	assert.Equal(t, inspect.Limit{Kind: "AFTER", Period: 10 * time.Minute, Used: 1, NextAt: up(now.Add(10 * time.Minute)),
+		ResetAt: up(now.Add(10 * time.Minute))}, h.Limits[2])
 
 	do("CL.BAN", "banned", "1h")
 	assert.Equal(t, inspect.Ban, look("banned").Kind)

@@ -115,7 +115,8 @@ func (r *same) set(now time.Time) {
 
 // step sets the clocks, mostly forward.
 func (r *same) step() {
-	steps := []time.Duration{time.Microsecond, time.Millisecond, 10 * time.Millisecond, time.Second, 7 * time.Second, time.Minute, time.Hour, day, 30 * day, -time.Second, -time.Minute}
+	steps := []time.Duration{time.Microsecond, time.Millisecond, 10 * time.Millisecond, time.Second, 7 * time.Second, time.Minute, time.Hour, day,
+		30 * day, -time.Second, -time.Minute}
 	r.set(r.now.Add(steps[r.IntN(len(steps))] * time.Duration(1+r.IntN(5))))
 	if r.now.Year() > 2100 {
 		r.set(r.now.AddDate(-70, 0, 0))
@@ -151,7 +152,8 @@ func (r *same) limit() ratelimit.Limit {
 	case 4, 5:
 		l = l.Shadow()
 	case 6:
-		l = []ratelimit.Limit{{}, ratelimit.Rate(0, day), ratelimit.Rate(1e12, time.Second), l.Zone("Berlin"), l.Offset(800 * day), l.Take(-1), l.Used(3), l.First().Offset(1)}[r.IntN(8)]
+		l = []ratelimit.Limit{{}, ratelimit.Rate(0, day), ratelimit.Rate(1e12, time.Second), l.Zone("Berlin"), l.Offset(800 * day), l.Take(-1),
+			l.Used(3), l.First().Offset(1)}[r.IntN(8)]
 	}
 	return l
 }
@@ -204,7 +206,8 @@ func (r *same) call() ratelimit.Call {
 	case ratelimit.VerbBan:
 		c.Ban = []time.Duration{0, time.Second, time.Minute, 200 * 365 * day, -1}[r.IntN(5)]
 	case ratelimit.VerbLease:
-		c.Keys[0] = ratelimit.Key{Name: often(r, r.slots(), r.name()), Slots: often(r, r.Int64N(4), -1), TTL: often(r, time.Minute, time.Millisecond, 150*365*day, 0)}
+		c.Keys[0] = ratelimit.Key{Name: often(r, r.slots(), r.name()), Slots: often(r, r.Int64N(4), -1),
+			TTL: often(r, time.Minute, time.Millisecond, 150*365*day, 0)}
 		c.ID, c.Group = r.id(), often(r, "", "a")
 	case ratelimit.VerbRenew:
 		c.Keys[0] = ratelimit.Key{Name: often(r, r.slots(), r.name()), TTL: often(r, time.Hour, 0)}
@@ -287,7 +290,8 @@ func (r *same) list() {
 func (r *same) wait() {
 	r.t.Helper()
 	key := fmt.Sprint("line", r.made)
-	limits := ratelimit.Limits{[]ratelimit.Limit{ratelimit.Rate(1, time.Minute), ratelimit.Window(1, time.Minute), ratelimit.FixedMonths(1, 1).Zone("Asia/Tokyo")}[r.IntN(3)]}
+	limits := ratelimit.Limits{[]ratelimit.Limit{ratelimit.Rate(1, time.Minute), ratelimit.Window(1, time.Minute),
+		ratelimit.FixedMonths(1, 1).Zone("Asia/Tokyo")}[r.IntN(3)]}
 	c := ratelimit.Call{Keys: []ratelimit.Key{{Name: key, Limits: limits}}, Cost: 1}
 	r.decide(c)
 	if r.IntN(3) == 0 {
@@ -339,7 +343,8 @@ func (r *same) wait() {
 // A server without the module.
 func TestTheErrorWithoutTheModuleIsThatOfAServer(t *testing.T) {
 	t.Parallel()
-	real, fake := ratelimit.New(commands.On(server.Start(t, server.WithoutModule()).Client(), commands.Options{Send: commands.Module}), ratelimit.Options{}), ratelimittest.New(t)
+	real, fake := ratelimit.New(commands.On(server.Start(t, server.WithoutModule()).Client(), commands.Options{Send: commands.Module}),
+		ratelimit.Options{}), ratelimittest.New(t)
 	fake.NoModule()
 	for _, l := range []ratelimit.Decider{real, fake} {
 		_, err := l.Decide(t.Context(), ratelimit.Call{Keys: []ratelimit.Key{{Name: "secret", Limits: ratelimit.Limits{ratelimit.Rate(1, day)}}}, Cost: 1})

@@ -283,7 +283,8 @@ var excuses = []struct {
 // differ.
 func (v *versions) excuse(words, limits, fields []string, old resp.Value) string {
 	for _, e := range excuses {
-		if v.version < e.before && e.applies(words, limits, old) && (e.fields == "*" || len(fields) > 0 && !slices.ContainsFunc(fields, func(f string) bool { return f != e.fields })) {
+		if v.version < e.before && e.applies(words, limits, old) &&
+			(e.fields == "*" || len(fields) > 0 && !slices.ContainsFunc(fields, func(f string) bool { return f != e.fields })) {
 			if len(fields) > 0 {
 				v.seen[e.name]++
 			}

@@ -38,13 +38,15 @@ export class Admission extends Holding {
     if (leases.length === 0) throw new TypeError("admit: one key at least needs slots, such as slots(4, '1m'); limitAll() takes units alone")
     // Whether a shadow was charged says only its own result.
     const shadows = asked.keys.some(({ limits }) => limits?.some(({ fields }) => fields.shadow))
-    const call: Call = { ...asked, ...(shadows && { each: true }), keys: asked.keys.map((key) => (key.ttl === undefined ? key : { ...key, ttl: firstTtl(key.ttl) })) }
+    const call: Call = { ...asked, ...(shadows && { each: true }),
+      keys: asked.keys.map((key) => (key.ttl === undefined ? key : { ...key, ttl: firstTtl(key.ttl) })) }
     const sent = performance.now()
     let result
     try {
       result = await decider.decide(call, signal ? { signal } : {})
     } catch (error) {
-      if (mayBeHeld(error, options)) abandon(settled({ ...call, keys: asked.keys }, () => 0), Math.max(...call.keys.map(({ ttl }) => (ttl === undefined ? 0 : milliseconds(ttl, 'ttl')))) + lateMs)
+      if (mayBeHeld(error, options)) abandon(settled({ ...call, keys: asked.keys }, () => 0),
+        Math.max(...call.keys.map(({ ttl }) => (ttl === undefined ? 0 : milliseconds(ttl, 'ttl')))) + lateMs)
       throw error
     }
     return new Admission(decider, { ...call, keys: asked.keys }, leases, result.orThrow(), sent)
@@ -90,7 +92,8 @@ function settled({ keys, cost = 1, id = '' }: Call, used: (key: Key) => number |
     const charged = (rule: number) => !result?.each.some((each) => each.limited && each.keyIndex === index && each.rule === rule)
     const limits = result ? taken(inForce(keys, result, index)) : key.limits
     if (limits.length === 0) return [] // nothing was taken where everything passes
-    return [{ name: key.name, limits: limits.map((limit, rule) => limit.with(charged(rule) ? { take: limit.fields.take ?? cost, used: units } : { take: undefined, used: undefined })) }]
+    return [{ name: key.name, limits: limits.map((limit, rule) => limit.with(charged(rule) ? { take: limit.fields.take ?? cost,
+      used: units } : { take: undefined, used: undefined })) }]
   })
   return { verb: 'settle', keys: some, id, several: true }
 }

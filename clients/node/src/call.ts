@@ -129,7 +129,8 @@ interface Charged {
   admit: 'strict'
 }
 type Picked<M extends Method> = Pick<MethodOptions, (typeof methods)[M][number]>
-type Taken<M extends Method> = M extends keyof Charged ? Omit<Picked<M>, 'charge'> & { /** What it is charged: all of its cost or nothing, if it is left out. */ readonly charge?: Charged[M] } : Picked<M>
+type Taken<M extends Method> = M extends keyof Charged ? Omit<Picked<M>,
+  'charge'> & { /** What it is charged: all of its cost or nothing, if it is left out. */ readonly charge?: Charged[M] } : Picked<M>
 type Need<M extends Method> = M extends keyof Needed ? Needed[M] : never
 
 /** The options of a method, as the table has them, and a signal. */

@@ -147,7 +147,8 @@ export class Limit {
   /** What makes it another limit, in words: without what a single call takes of it, and without names. */
   get policy(): string {
     const { kind, burst, first, offset, zone, count, period } = this.fields
-    return new Limit({ kind, count, period, ...(burst !== undefined && { burst }), ...(first && { first }), ...(offset !== undefined && { offset }), ...(zone && { zone }) }).toString()
+    return new Limit({ kind, count, period, ...(burst !== undefined && { burst }), ...(first && { first }), ...(offset !== undefined && { offset }),
+      ...(zone && { zone }) }).toString()
   }
 
   /**

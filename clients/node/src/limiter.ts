@@ -159,7 +159,8 @@ export class Limiter implements Decider, Inspector {
    * takes longer than `timeout`. `group`, `weight` and `priority` go with windows only.
    */
   async wait(key: string, limits: Limits, options: OptionsOf<'wait'> = {}): Promise<Allowed> {
-    const result = await this.#decide('wait', options, ({ timeout = forever, ...rest }: CallOptions & { timeout?: Duration | typeof forever }) => one('wait', key, limits, { ...rest, maxWait: timeout }))
+    const result = await this.#decide('wait', options,
+      ({ timeout = forever, ...rest }: CallOptions & { timeout?: Duration | typeof forever }) => one('wait', key, limits, { ...rest, maxWait: timeout }))
     return result.orThrow()
   }
 
@@ -198,7 +199,8 @@ export class Limiter implements Decider, Inspector {
 
   /** Makes a lease last for `ttl` from now on (CL.RENEW). Resolves with false if it is lost. */
   async renew(key: string, options: OptionsOf<'renew'>): Promise<boolean> {
-    return !(await this.#decide('renew', options, (rest) => ({ verb: 'renew', keys: [{ name: key, ttl: options.ttl }], ...(rest.id !== undefined && { id: rest.id }) }))).limited
+    return !(await this.#decide('renew', options, (rest) => ({ verb: 'renew', keys: [{ name: key, ttl: options.ttl }],
+      ...(rest.id !== undefined && { id: rest.id }) }))).limited
   }
 
   /**

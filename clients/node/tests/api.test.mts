@@ -8,11 +8,13 @@ import { packageFolder } from './servers.mjs'
 
 const file = path.join(packageFolder, 'api.txt')
 const { exports } = JSON.parse(readFileSync(path.join(packageFolder, 'package.json'), 'utf8')) as { exports: Record<string, { require: { types: string } } | string> }
-const entries = Object.entries(exports).flatMap(([name, where]) => (typeof where === 'string' ? [] : [{ name: name.replace(/^\./, '@redis-throttle/client'), types: path.join(packageFolder, where.require.types) }]))
+const entries = Object.entries(exports).flatMap(([name, where]) => (typeof where === 'string' ? [] : [{ name: name.replace(/^\./,
+  '@redis-throttle/client'), types: path.join(packageFolder, where.require.types) }]))
 
 /** Returns what each entry exports, as declared, without comments and private members. */
 function surface(): string {
-  const program = ts.createProgram(entries.map(({ types }) => types), { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.Node20, skipLibCheck: true, types: ['node'] })
+  const program = ts.createProgram(entries.map(({ types }) => types),
+    { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.Node20, skipLibCheck: true, types: ['node'] })
   const checker = program.getTypeChecker()
   const printer = ts.createPrinter({ removeComments: true })
   const seen = new Map<ts.Symbol, string>()

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { after, before, describe, test } from 'node:test'
-import { type Call, type CallOptions, type Duration, type Key, Limit, type LimitFields, Limiter, MistakeError, OutageError, OverloadError, rate, type Result, type Verb } from '@redis-throttle/client'
+import { type Call, type CallOptions, type Duration, type Key, Limit, type LimitFields, Limiter, MistakeError, OutageError, OverloadError, rate,
+  type Result, type Verb } from '@redis-throttle/client'
 import { FakeLimiter } from '@redis-throttle/client/testing'
 import { createClient } from 'redis'
 import { single } from './clients.mjs'
@@ -39,7 +40,8 @@ function callOf({ verb, keys, upto, strict, force, max_wait, ban_after, ...optio
     ...(max_wait !== undefined && { maxWait: max_wait }),
     verb,
     several,
-    keys: keys.map(({ limits, ...key }): Key => (limits ? { ...key, limits: limits.map((limit) => new Limit(limit)) } : { ...key, leased: verb !== 'ban' && verb !== 'reset' })),
+    keys: keys.map(({ limits, ...key }): Key => (limits ? { ...key, limits: limits.map((limit) => new Limit(limit)) } : { ...key,
+      leased: verb !== 'ban' && verb !== 'reset' })),
   }
 }
 

@@ -30,7 +30,8 @@ type Serve = (limiter: FakeLimiter, gate: Gate, options: Options) => Promise<{ p
 async function listening(server: http.Server): Promise<{ port: number; close(): Promise<unknown> }> {
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
-  return { port: (server.address() as { port: number }).port, close: () => { server.closeAllConnections(); return new Promise((resolve) => server.close(resolve)) } }
+  return { port: (server.address() as { port: number }).port,
+    close: () => { server.closeAllConnections(); return new Promise((resolve) => server.close(resolve)) } }
 }
 
 const frameworks: Record<string, Serve> = {

@@ -213,7 +213,8 @@ for (const [name, open] of Object.entries(single)) {
       assert.equal(await left(limiter), 96)
       assert.equal((await limiter.limitAll({ a: rate(2, '1h'), b: rate(1, '1h') })).remaining, 0)
       await server.do('ACL', 'SETUSER', 'default', '-evalsha')
-      await assert.rejects(limiter.limit('k', window(100, '1h')), (error) => error instanceof MistakeError && /the server has no throttle\.so, and refuses functions and scripts: NOPERM/.test(error.message))
+      await assert.rejects(limiter.limit('k', window(100, '1h')),
+        (error) => error instanceof MistakeError && /the server has no throttle\.so, and refuses functions and scripts: NOPERM/.test(error.message))
       await server.do('ACL', 'SETUSER', 'default', '+evalsha')
       await take(limiter)
     })
@@ -264,7 +265,8 @@ for (const [name, open] of Object.entries(single)) {
       await assert.rejects(limiter.wait('hour', window(1, '1h'), { timeout: '5ms' }), { code: 'LIMITED' })
       await assert.rejects(limiter.wait('hour', window(1, '1h'), { cost: 2 }), { code: 'LIMITED' })
       await limiter.ban('banned', '2h')
-      for (const limit of [rate(5, '1s'), window(5, '1s')]) await assert.rejects(limiter.wait('banned', limit, { timeout: '1h' }), { code: 'LIMITED' }) // at once: the ban lasts longer
+      for (const limit of [rate(5, '1s'), window(5, '1s')]) await assert.rejects(limiter.wait('banned', limit, { timeout: '1h' }),
+        { code: 'LIMITED' }) // at once: the ban lasts longer
       const held = await limiter.lease('jobs', { slots: 1, ttl: '1m' })
       const next = limiter.lease('jobs', { slots: 1, ttl: '1m', timeout: 'forever' })
       await setImmediate()
@@ -330,7 +332,8 @@ describe('servers that lack what others have', () => {
   test('a server older than Redis 7.0 is refused before anything is charged', async () => {
     const server = await lacking('FCALL', 'FCALL_RO', 'FUNCTION', 'PEXPIRETIME', 'EXPIRETIME', 'EVALSHA_RO', 'EVAL_RO')
     await lent(server, async (limiter) => {
-      for (let i = 0; i < 2; i++) await assert.rejects(limiter.limitAll({ y: rate(5, '1h'), z: rate(5, '1h') }), (error) => error instanceof MistakeError && error.message.includes('older than Redis 7.0'))
+      for (let i = 0; i < 2; i++) await assert.rejects(limiter.limitAll({ y: rate(5, '1h'), z: rate(5, '1h') }),
+        (error) => error instanceof MistakeError && error.message.includes('older than Redis 7.0'))
       assert.equal(await server.do('DBSIZE'), 0)
     })
   })

@@ -44,7 +44,8 @@ test('a request beyond the limits is not sent', async () => {
 
 test('or waits for its turn, until its signal ends the wait', async () => {
   const limiter = new FakeLimiter()
-  const get = limitedFetch({ limiter, limits: window(1, '1m'), key: ({ url: to }) => (to.endsWith('/free') ? undefined : 'partner'), cost: ({ method }) => (method === 'GET' ? 1 : 0), maxWait: '90s' })
+  const get = limitedFetch({ limiter, limits: window(1, '1m'), key: ({ url: to }) => (to.endsWith('/free') ? undefined : 'partner'),
+    cost: ({ method }) => (method === 'GET' ? 1 : 0), maxWait: '90s' })
   await get(`${url}/1`)
   await get(`${url}/free`)
   await get(`${url}/2`, { method: 'POST' })
@@ -84,7 +85,8 @@ test('options are checked', () => {
 for (const [name, { Agent, fetch: undiciFetch, request }] of Object.entries({ 'undici 7': undiciNew, 'undici 6': undiciOld as unknown as typeof undiciNew })) {
   test(`${name}: a request beyond the limits is not sent, or waits for its turn`, async () => {
     const limiter = new FakeLimiter()
-    const agentOf = (options: Partial<Parameters<typeof forUndici>[0]>) => new Agent().compose(forUndici({ limiter, limits: window(1, '1m'), key: ({ path }) => (path === '/free' ? undefined : 'partner'), ...options }))
+    const agentOf = (options: Partial<Parameters<typeof forUndici>[0]>) => new Agent().compose(forUndici({ limiter, limits: window(1, '1m'),
+      key: ({ path }) => (path === '/free' ? undefined : 'partner'), ...options }))
     const get = (path: string, dispatcher: undiciNew.Dispatcher, signal?: AbortSignal) => request(url + path, { dispatcher, ...(signal && { signal }) })
     const fast = agentOf({})
     await (await get('/1', fast)).body.dump()

@@ -4,7 +4,8 @@ import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, mock, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Call, type Decider, type Duration, fixed, Guard, guard, type GuardOptions, LimitedError, Limiter, makeResult, MistakeError, OutageError, OverloadError, parseLimits, type Policy, rate, type Result, window } from '@redis-throttle/client'
+import { type Call, type Decider, type Duration, fixed, Guard, guard, type GuardOptions, LimitedError, Limiter, makeResult, MistakeError, OutageError,
+  OverloadError, parseLimits, type Policy, rate, type Result, window } from '@redis-throttle/client'
 import { cluster, type Opened, single } from './clients.mjs'
 import { Cluster, root, Server, until } from './servers.mjs'
 
@@ -66,7 +67,8 @@ describe('the breaker', () => {
       for (let i = 0; i < 10; i++) await assert.rejects(g.decide(limit), error)
       assert.equal(g.out, false)
     }
-    const hangs: Decider = { decide: (_, { signal } = {}) => new Promise((__, reject) => { signal?.addEventListener('abort', () => { reject(signal.reason as Error) }) }) }
+    const hangs: Decider = { decide: (_, { signal } = {}) => new Promise((__, reject) => { signal?.addEventListener('abort',
+      () => { reject(signal.reason as Error) }) }) }
     const patient = guarded(hangs, 'open', { patience: '1h' })
     const alive = setTimeout(() => {}, 60_000) // timers of signals keep no process
     for (let i = 0; i < 10; i++) await assert.rejects(patient.decide(limit, { signal: AbortSignal.timeout(1) }), { name: 'TimeoutError' })
@@ -205,11 +207,13 @@ describe('the table of all languages', () => {
       let asked = 0
       let say: (leave: AbortController) => Promise<Result>
       const leaving = new Map<AbortSignal, AbortController>()
-      const g = guard({ decide: (_, { signal } = {}) => { asked++; return say(leaving.get(signal as AbortSignal) as AbortController) } }, { failures: table.failures, pause: `${table.pause_ms}ms`, logger: quiet })
+      const g = guard({ decide: (_, { signal } = {}) => { asked++; return say(leaving.get(signal as AbortSignal) as AbortController) } },
+        { failures: table.failures, pause: `${table.pause_ms}ms`, logger: quiet })
       const told = (call: string, leave: AbortController): Promise<Result> => {
         if (call === 'ok') return Promise.resolve(makeResult())
         if (call === 'left') leave.abort(new Error('left'))
-        const error = { outage: new OutageError('away'), overload: new OverloadError('busy'), mistake: new MistakeError('NOPERM', { cause: new Error('NOPERM no permission') }), left: leave.signal.reason as Error }[call]
+        const error = { outage: new OutageError('away'), overload: new OverloadError('busy'),
+          mistake: new MistakeError('NOPERM', { cause: new Error('NOPERM no permission') }), left: leave.signal.reason as Error }[call]
         return Promise.reject(error ?? new Error(`the table has a call that is ${call}`))
       }
       const ask = async () => {
@@ -294,7 +298,8 @@ describe('the policy local', () => {
   test('a lease that it granted outlasts the outage', async () => {
     const f = new Failing()
     const own = new Limiter(guarded(f, 'local'))
-    const ask = (verb: 'lease' | 'renew' | 'release', id: string) => own.decide({ verb, keys: [{ name: 's', ...(verb === 'lease' && { leased: true, slots: 2 }), ...(verb !== 'release' && { ttl: '30s' as Duration }) }], id })
+    const ask = (verb: 'lease' | 'renew' | 'release', id: string) => own.decide({ verb,
+      keys: [{ name: 's', ...(verb === 'lease' && { leased: true, slots: 2 }), ...(verb !== 'release' && { ttl: '30s' as Duration }) }], id })
     assert.equal((await ask('lease', 'mine')).limited, false)
     assert.equal((await ask('lease', 'of both')).limited, false)
     assert.equal((await ask('lease', 'another')).limited, true)

@@ -7,8 +7,10 @@ import ts from 'typescript'
 import { packageFolder } from './servers.mjs'
 
 const { exports } = JSON.parse(readFileSync(path.join(packageFolder, 'package.json'), 'utf8')) as { exports: Record<string, { import: { types: string } } | string> }
-const entries = Object.entries(exports).flatMap(([name, where]) => (typeof where === 'string' ? [] : [{ name: name.replace(/^\./, '@redis-throttle/client'), types: path.join(packageFolder, where.import.types) }]))
-const program = ts.createProgram(entries.map(({ types }) => types), { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ES2022, moduleResolution: ts.ModuleResolutionKind.Bundler, skipLibCheck: true, types: ['node'] })
+const entries = Object.entries(exports).flatMap(([name, where]) => (typeof where === 'string' ? [] : [{ name: name.replace(/^\./,
+  '@redis-throttle/client'), types: path.join(packageFolder, where.import.types) }]))
+const program = ts.createProgram(entries.map(({ types }) => types),
+  { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ES2022, moduleResolution: ts.ModuleResolutionKind.Bundler, skipLibCheck: true, types: ['node'] })
 const checker = program.getTypeChecker()
 
 const ours = (symbol: ts.Symbol) => 
@@ -27,7 +29,8 @@ function* named(): Generator<[string, ts.Symbol, 'export' | 'option' | 'member']
       if (!(symbol.flags & (ts.SymbolFlags.Interface | ts.SymbolFlags.Class))) continue
       for (const member of symbol.members?.values() ?? []) {
         const [declaration] = member.declarations ?? []
-        const named = declaration && (ts.isPropertySignature(declaration) || ts.isMethodSignature(declaration) || ts.isMethodDeclaration(declaration) || ts.isGetAccessorDeclaration(declaration) || ts.isPropertyDeclaration(declaration)) && ts.isIdentifier(declaration.name)
+        const named = declaration && (ts.isPropertySignature(declaration) || ts.isMethodSignature(declaration) || ts.isMethodDeclaration(declaration)
+          || ts.isGetAccessorDeclaration(declaration) || ts.isPropertyDeclaration(declaration)) && ts.isIdentifier(declaration.name)
         if (named && !/\b(private|override)\b/.test(declaration.getText().split('\n')[0] ?? '')) yield [`${name}: ${exported.name}.${member.name}`, member, exported.name.endsWith('Options') ? 'option' : 'member']
       }
     }
@@ -40,7 +43,8 @@ test('everything exported has a description, and so has every member of it', () 
 })
 
 test('every option that may be left out says what happens then', () => {
-  const without = [...named()].filter(([, symbol, kind]) => kind === 'option' && symbol.flags & ts.SymbolFlags.Optional && !/left out|default|[Ww]ithout it|[Ww]ithout one/.test(says(symbol)))
+  const without = [...named()].filter(([, symbol, kind]) => kind === 'option' && symbol.flags & ts.SymbolFlags.Optional
+    && !/left out|default|[Ww]ithout it|[Ww]ithout one/.test(says(symbol)))
   assert.deepEqual([...new Set(without.map(([name, symbol]) => `${name}: ${says(symbol)}`))], [])
 })
 

@@ -28,7 +28,8 @@ const tell = async (limiter: Limiter, prefix: string) => {
   await limiter.limit(key('three'), [window(100, '1h'), fixed(1000, '1mo'), fixed(50, '10m', { first: true })], { cost: 2 })
   const { kind, limits } = await look('three')
   assert.equal(kind, 'limits')
-  assert.deepEqual(limits.map((limit) => [limit.kind, limit.periodMs, limit.used, limit.entries, limit.resetAt !== null]), [['WINDOW', 3_600_000, 2, 1, true], ['FIXED', null, 2, 0, false], ['FIRST', 600_000, 2, 0, true]])
+  assert.deepEqual(limits.map((limit) => [limit.kind, limit.periodMs, limit.used, limit.entries, limit.resetAt !== null]),
+    [['WINDOW', 3_600_000, 2, 1, true], ['FIXED', null, 2, 0, false], ['FIRST', 600_000, 2, 0, true]])
 
   const lease = await limiter.lease(key('jobs'), { slots: 2, ttl: '1m' })
   const jobs = await look('jobs')
@@ -47,7 +48,8 @@ for (const module of [true, false]) {
           try {
             await tell(new Limiter(client, { logger: { info: () => {}, error: () => {} } }), `${name}:`)
             await server.do('SET', 'foreign', 'hello')
-            await assert.rejects(new Limiter(client).inspect('foreign'), (error) => error instanceof MistakeError && /CL.INSPECT: WRONGTYPE The string/.test(error.message))
+            await assert.rejects(new Limiter(client).inspect('foreign'),
+              (error) => error instanceof MistakeError && /CL.INSPECT: WRONGTYPE The string/.test(error.message))
           } finally {
             await close()
           }

@@ -80,7 +80,8 @@ describe('remembered denials', () => {
     const limiter = new Limiter(layer)
     const limit = fixed(1, '1h')
     const deny = async () => { for (let i = 0; i < 2; i++) await limiter.limit('k', limit) }
-    for (const act of [() => limiter.refund('k', limit), () => limiter.ban('k', '0'), () => limiter.settle({ k: limit }, { id: 'x' }), () => limiter.reset('k'), () => { layer.forget('k') }]) {
+    for (const act of [() => limiter.refund('k', limit), () => limiter.ban('k', '0'), () => limiter.settle({ k: limit }, { id: 'x' }),
+      () => limiter.reset('k'), () => { layer.forget('k') }]) {
       await deny()
       asked.calls.length = 0
       await act()

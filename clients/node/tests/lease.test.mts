@@ -39,7 +39,8 @@ for (const name of ['node-redis 6', 'ioredis 6']) {
         const waits = asks.wait('k', window(1, '1d'), { signal: left.signal })
         await until(async () => String(await full.do('INFO', 'throttle')).includes('throttle_waiting:1\r'), 'somebody waits')
         await assert.rejects(asks.wait('k', window(1, '1d')), (error) => error instanceof LimitedError && Number(error.result.retryAfterMs) > 0)
-        await assert.rejects(asks.lease('jobs', { slots: 1, ttl: '1h', timeout: '1h' }), (error) => error instanceof LimitedError && Number(error.result.retryAfterMs) > 0)
+        await assert.rejects(asks.lease('jobs', { slots: 1, ttl: '1h', timeout: '1h' }),
+          (error) => error instanceof LimitedError && Number(error.result.retryAfterMs) > 0)
         const info = String(await full.do('INFO', 'throttle'))
         assert.match(info, /throttle_turned_away:2\r/)
         assert.match(info, /throttle_calls_wait:2\r/)

@@ -352,7 +352,8 @@ for (const [name, open] of Object.entries(single)) {
     test('a server without the module is a mistake, whose text has no key', async () => {
       await withServer(await Server.withoutModule(), async (own) => {
         await withClient(open(own.port), async (client) => {
-          await assert.rejects(new Limiter(client, { commands: 'module' }).limit('secret-key', perDay), (error: Error) => error instanceof MistakeError && /unknown command/.test(error.message) && !error.message.includes('secret-key'))
+          await assert.rejects(new Limiter(client, { commands: 'module' }).limit('secret-key', perDay),
+            (error: Error) => error instanceof MistakeError && /unknown command/.test(error.message) && !error.message.includes('secret-key'))
         })
       })
     })

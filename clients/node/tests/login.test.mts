@@ -59,7 +59,8 @@ describe('login pages', () => {
       await server.do('FLUSHALL')
       const page = await pageOf(framework, server.url)
       const { url, close } = await listen(page)
-      const post = async (body: unknown, type = 'application/json') => fetch(url, { method: 'POST', ...(body !== undefined && { headers: { 'content-type': type }, body: typeof body === 'string' ? body : JSON.stringify(body) }) })
+      const post = async (body: unknown, type = 'application/json') => fetch(url,
+        { method: 'POST', ...(body !== undefined && { headers: { 'content-type': type }, body: typeof body === 'string' ? body : JSON.stringify(body) }) })
       try {
         const statuses = []
         for (const user of ['ann', 'Ann', 'ANN', ' ann ', '\tAnn', 'ａｎｎ', ['ann'], 'ann ']) statuses.push((await post({ user, password: 'guess' })).status)
@@ -75,7 +76,8 @@ describe('login pages', () => {
         assert.equal(other.status, 401)
         assert.match(other.headers.get('ratelimit') ?? '', /"address";r=4.*"account";r=299/)
         assert.equal((await post({ user: 'carl', password: 'correct horse' })).status, 200)
-        const odd: unknown[] = [undefined, {}, [], 'null', { user: null }, { user: {} }, { user: 5 }, { user: true, password: {} }, { user: 'x'.repeat(50_000) }, { user: '}{' }, '{"user":']
+        const odd: unknown[] = [undefined, {}, [], 'null', { user: null }, { user: {} }, { user: 5 }, { user: true, password: {} },
+          { user: 'x'.repeat(50_000) }, { user: '}{' }, '{"user":']
         for (const body of odd) assert.ok((await post(body)).status < 500, `${JSON.stringify(body)?.slice(0, 50)}`)
         assert.ok((await post('user=ann', 'application/x-www-form-urlencoded')).status < 500)
         assert.ok((await post('hello', 'text/plain')).status < 500)

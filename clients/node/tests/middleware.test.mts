@@ -225,8 +225,11 @@ for (const [name, open] of Object.entries(frameworks)) {
     })
 
     test('a request that is denied gets an answer of your own, with the fields of its limits', async () => {
-      for (const [own, status, type, body] of [[{ body: 'slow down' }, 429, 'text/plain; charset=utf-8', 'slow down'], [{ status: 503, body: { error: 'busy' } }, 503, 'application/json; charset=utf-8', '{"error":"busy"}'], [{ type: 'text/html', body: '<p>' }, 429, 'text/html', '<p>']] as const) {
-        await at(await open({ limiter, limits: rate(0, '1h'), key: () => 'k', denied: (_: unknown, result: { key: string }) => (result.key === 'k' ? own : assert.fail()) } as Options), local, async (get) => {
+      for (const [own, status, type, body] of [[{ body: 'slow down' }, 429, 'text/plain; charset=utf-8', 'slow down'],
+        [{ status: 503, body: { error: 'busy' } }, 503, 'application/json; charset=utf-8', '{"error":"busy"}'],
+        [{ type: 'text/html', body: '<p>' }, 429, 'text/html', '<p>']] as const) {
+        await at(await open({ limiter, limits: rate(0, '1h'), key: () => 'k',
+          denied: (_: unknown, result: { key: string }) => (result.key === 'k' ? own : assert.fail()) } as Options), local, async (get) => {
           const response = await get()
           assert.deepEqual([response.statusCode, response.headers['content-type'], response.headers['ratelimit']], [status, type, '"default";r=0'])
           assert.equal(bodies.get(response), body)

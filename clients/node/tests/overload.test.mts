@@ -48,7 +48,8 @@ async function narrow(port: number): Promise<{ port: number; slow: (bytes: numbe
 /** Sends calls at once, and counts what becomes of them. */
 async function counted(limiter: Limiter, calls: number, timeout?: number): Promise<Record<string, number>> {
   const counts: Record<string, number> = {}
-  const ends = await Promise.allSettled(Array.from({ length: calls }, () => limiter.limit('k', far, timeout === undefined ? {} : { signal: AbortSignal.timeout(timeout) })))
+  const ends = await Promise.allSettled(Array.from({ length: calls },
+    () => limiter.limit('k', far, timeout === undefined ? {} : { signal: AbortSignal.timeout(timeout) })))
   for (const end of ends) {
     const error: unknown = end.status === 'rejected' ? end.reason : undefined
     const what = error === undefined ? 'decided' : isOutage(error) ? 'outage' : isOverload(error) ? 'overload' : (error as Error).name

@@ -44,7 +44,8 @@ test('the packed file holds the package and nothing else, and works from an empt
     | Record<string, { filename: string; files: { path: string }[] }>
   const [made] = Object.values(packed)
   assert.ok(made)
-  const sources = (readdirSync(path.join(packageFolder, 'src'), { recursive: true }) as string[]).filter((file) => file.endsWith('.ts')).map((file) => file.replace(/\.ts$/, ''))
+  const sources = (readdirSync(path.join(packageFolder, 'src'),
+    { recursive: true }) as string[]).filter((file) => file.endsWith('.ts')).map((file) => file.replace(/\.ts$/, ''))
   const expected = ['LICENSE', 'README.md', 'package.json', 'dist/package.json', 'dist/esm/package.json', ...['dist', 'dist/esm'].flatMap((folder) => sources.flatMap((name) => [`${folder}/${name}.js`, `${folder}/${name}.d.ts`]))]
   assert.deepEqual(made.files.map((file) => file.path).sort(), expected.sort())
 
@@ -105,7 +106,8 @@ const examples = [...readFileSync(path.join(packageFolder, 'README.md'), 'utf8')
 for (const [i, { code, typed }] of examples.entries()) {
   test(`example ${i + 1} of the README runs`, () => {
     const file = path.join(packageFolder, `build/example-${i + 1}.mjs`)
-    const script = typed ? ts.transpileModule(code, { compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ES2022, experimentalDecorators: true } }).outputText : code
+    const script = typed ? ts.transpileModule(code,
+      { compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ES2022, experimentalDecorators: true } }).outputText : code
     // The machine of a test may be busy for longer than a limiter waits by itself.
     const patient = script.replaceAll('new Limiter(client)', "new Limiter(client, { timeout: '30s' })").replaceAll("timeout: '1s' })", "timeout: '30s' })").replaceAll(":6379')\n", ":6379', { timeout: '30s' })\n").replaceAll("new Redis('redis://127.0.0.1:6379', { timeout: '30s' })", "new Redis('redis://127.0.0.1:6379')")
     writeFileSync(file, patient.replaceAll('127.0.0.1:6379', `127.0.0.1:${server.port}`))

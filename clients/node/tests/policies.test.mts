@@ -6,7 +6,9 @@ import { createRequire } from 'node:module'
 import path from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import { afterEach, describe, mock, test } from 'node:test'
-import { batched, type By, cached, type Call, type CallOptions, type Decider, type Decision, type Duration, fixed, guard, headerFields, type Key, Limit, type LimitFields, Limiter, makeResult, observed, OutageError, policies, policy, problemDocument, prometheusMetrics, rate, type Denied, type Result, slots, type Verb, window } from '@redis-throttle/client'
+import { batched, type By, cached, type Call, type CallOptions, type Decider, type Decision, type Duration, fixed, guard, headerFields, type Key,
+  Limit, type LimitFields, Limiter, makeResult, observed, OutageError, policies, policy, problemDocument, prometheusMetrics, rate, type Denied,
+  type Result, slots, type Verb, window } from '@redis-throttle/client'
 import { FakeLimiter } from '@redis-throttle/client/testing'
 import * as prometheus from 'prom-client'
 import { noting } from './noting.mjs'
@@ -57,7 +59,8 @@ function callOf({ verb, keys, max_wait, ban_after, ...options }: TableCall): Cal
     ...(max_wait !== undefined && { maxWait: max_wait }),
     verb,
     ...((keys.length > 1 || verb === 'settle' || keys[0]?.slots !== undefined) && { several: true }),
-    keys: keys.map(({ policy: name, limits, ...key }): Key => (limits ? { ...key, limits: limits.map((limit) => new Limit({ ...limit, ...(name !== undefined && { policy: name }) })) } : { ...key, leased: verb !== 'reset' })),
+    keys: keys.map(({ policy: name, limits, ...key }): Key => (limits ? { ...key,
+      limits: limits.map((limit) => new Limit({ ...limit, ...(name !== undefined && { policy: name }) })) } : { ...key, leased: verb !== 'reset' })),
   }
 }
 
@@ -248,14 +251,16 @@ describe('the layers', () => {
 
     const away: Decider = { decide: () => Promise.reject(new OutageError('away')) }
     const local = new Limiter(policies(guard(away, { policy: 'local', failures: 1, onChange: () => {} }), () => Promise.resolve(hash)))
-    const here = [await local.limit('k', policy('api', rate(100, '1h'))), await local.limit('k', policy('api', rate(100, '1h'))), await local.limit('k', policy('api', rate(100, '1h')))]
+    const here = [await local.limit('k', policy('api', rate(100, '1h'))), await local.limit('k', policy('api', rate(100, '1h'))),
+      await local.limit('k', policy('api', rate(100, '1h')))]
     assert.deepEqual(here.map(({ limited, by }) => [limited, by].join(' ')), ['false local', 'false local', 'true local'])
   })
 
   test('outside tell of the limits that decided, by their names', async () => {
     const seen: Decision[] = []
     const register = new prometheus.Registry()
-    const limiter = new Limiter(observed(policies(new FakeLimiter(), () => Promise.resolve(hash)), (decision) => seen.push(decision), prometheusMetrics(prometheus, { register })))
+    const limiter = new Limiter(observed(policies(new FakeLimiter(), () => Promise.resolve(hash)), (decision) => seen.push(decision),
+      prometheusMetrics(prometheus, { register })))
     await limiter.limit('k', policy('api', rate(0, '1h')))
     await limiter.limit('k', policy('other', rate(5, '1h')))
     await limiter.limit('k2', policy('two', rate(5, '1h')))
@@ -285,7 +290,8 @@ test('limits of several policies on one key are a mistake, and limits without on
   assert.throws(() => policy('api', []), /policy: api needs at least one limit/)
   await limiter.limit('k', policy('api', [rate(1, '1s'), window(3, '1m')], fixed(5, '1d')))
   assert.equal(calls.length, 1)
-  for (const wrong of [{ hash: '' }, { refresh: '0' }, { refreshes: '1s' }]) assert.throws(() => policies(limiter, () => Promise.resolve({}), wrong as never), Error)
+  for (const wrong of [{ hash: '' }, { refresh: '0' }, { refreshes: '1s' }]) assert.throws(() => policies(limiter, () => Promise.resolve({}),
+    wrong as never), Error)
   assert.throws(() => policies(limiter, {} as never), /client must be one of node-redis or ioredis, or a function/)
 })
 

@@ -22,7 +22,8 @@ const theirs: Record<string, () => Make> = {
   'in memory': () => () => new MemoryStore(),
   'rate-limit-redis': () => {
     const own = ownPrefix()
-    return (prefix = '') => new RedisStore({ prefix: own + prefix, sendCommand: (...words: string[]) => there.client.call(...(words as [string])) as Promise<never> })
+    return (prefix = '') => new RedisStore({ prefix: own + prefix,
+      sendCommand: (...words: string[]) => there.client.call(...(words as [string])) as Promise<never> })
   },
 }
 const ours = () => {
@@ -91,11 +92,13 @@ const recipes: Record<string, Recipe<Make>> = {
     gets: [200, 200, 429, 200, 429, 200],
   },
   'requests that are skipped': {
-    run: (make) => site((app) => app.use(limit({ limit: 1, store: make(), skip: (req) => req.path === '/health' || userOf(req) === 'admin' })), (ask) => all(ask, 'health', 'health', as('admin'), as('admin'), '', '')),
+    run: (make) => site((app) => app.use(limit({ limit: 1, store: make(), skip: (req) => req.path === '/health' || userOf(req) === 'admin' })),
+      (ask) => all(ask, 'health', 'health', as('admin'), as('admin'), '', '')),
     gets: [200, 200, 200, 200, 200, 429],
   },
   'a key of one\'s own, or else the address': {
-    run: (make) => site((app) => app.use(limit({ limit: 1, store: make(), keyGenerator: (req) => String(userOf(req) ?? ipKeyGenerator(req.ip ?? '')) })), (ask) => all(ask, as('ann'), as('bob'), as('ann'), '', '')),
+    run: (make) => site((app) => app.use(limit({ limit: 1, store: make(),
+      keyGenerator: (req) => String(userOf(req) ?? ipKeyGenerator(req.ip ?? '')) })), (ask) => all(ask, as('ann'), as('bob'), as('ann'), '', '')),
     gets: [200, 200, 429, 200, 429],
   },
   'an IPv6 network is one client': {
@@ -103,7 +106,8 @@ const recipes: Record<string, Recipe<Make>> = {
     gets: [200, 429, 200],
   },
   'a limit by user, which may come later': {
-    run: (make) => site((app) => app.use(limit({ limit: async (req) => await Promise.resolve(userOf(req) === 'pro' ? 3 : 1), store: make(), keyGenerator: (req) => String(userOf(req)) })), (ask) => all(ask, as('pro'), as('pro'), as('pro'), as('pro'), as('ann'), as('ann'))),
+    run: (make) => site((app) => app.use(limit({ limit: async (req) => await Promise.resolve(userOf(req) === 'pro' ? 3 : 1), store: make(),
+      keyGenerator: (req) => String(userOf(req)) })), (ask) => all(ask, as('pro'), as('pro'), as('pro'), as('pro'), as('ann'), as('ann'))),
     gets: [200, 200, 200, 429, 200, 429],
   },
   'a limit of 0': {
@@ -111,7 +115,8 @@ const recipes: Record<string, Recipe<Make>> = {
     gets: [429, 429],
   },
   'login protection: only failures count': {
-    run: (make) => site((app) => app.use('/login', limit({ limit: 3, store: make(), skipSuccessfulRequests: true })), (ask) => all(ask, ...Array<string>(5).fill('login/right'), ...Array<string>(5).fill('login/wrong'), 'login/right')),
+    run: (make) => site((app) => app.use('/login', limit({ limit: 3, store: make(), skipSuccessfulRequests: true })),
+      (ask) => all(ask, ...Array<string>(5).fill('login/right'), ...Array<string>(5).fill('login/wrong'), 'login/right')),
     gets: [200, 200, 200, 200, 200, 401, 401, 401, 429, 429, 429],
   },
   'only successes count': {
@@ -119,7 +124,8 @@ const recipes: Record<string, Recipe<Make>> = {
     gets: [500, 500, 500, 200, 200, 429, 429],
   },
   'what is a success is said by the application': {
-    run: (make) => site((app) => app.use(limit({ limit: 2, store: make(), skipFailedRequests: true, requestWasSuccessful: (_, res) => res.statusCode !== 500 })), (ask) => all(ask, 'bad', 'bad', 'bad', 'login/wrong', 'login/wrong', 'login/wrong')),
+    run: (make) => site((app) => app.use(limit({ limit: 2, store: make(), skipFailedRequests: true,
+      requestWasSuccessful: (_, res) => res.statusCode !== 500 })), (ask) => all(ask, 'bad', 'bad', 'bad', 'login/wrong', 'login/wrong', 'login/wrong')),
     gets: [500, 500, 500, 401, 401, 429],
   },
   'a client that proves itself starts anew': {
@@ -222,7 +228,8 @@ test('without a store requests go on or not, as the application says', async () 
   gone.on('error', () => {})
   for (const passOnStoreError of [true, false]) {
     const quiet = { error() {}, warn() {} }
-    const statuses = await site((app) => app.use(limit({ limit: 1, store: new ThrottleStore({ limiter: new Limiter(gone) }), passOnStoreError, logger: quiet })), (ask) => all(ask, '', '', ''))
+    const statuses = await site((app) => app.use(limit({ limit: 1, store: new ThrottleStore({ limiter: new Limiter(gone) }), passOnStoreError,
+      logger: quiet })), (ask) => all(ask, '', '', ''))
     assert.deepEqual(statuses, passOnStoreError ? [200, 200, 200] : [503, 503, 503])
   }
   gone.disconnect()

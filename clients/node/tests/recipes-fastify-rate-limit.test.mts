@@ -63,7 +63,8 @@ const recipes: Record<string, Recipe<object>> = {
     gets: [200, 200, 200, 200, 200, 429, 200, 200, 200, 429],
   },
   'a limit by key, which may come later': {
-    run: (storing) => site(storing, { keyGenerator: userOf, max: async (_: unknown, key: string) => await Promise.resolve(key === 'pro' ? 3 : 2), timeWindow: () => 3_600_000 }, nothing, (ask) => all(ask, as('pro'), as('pro'), as('pro'), as('pro'), as('ann'), as('ann'), as('ann'))),
+    run: (storing) => site(storing, { keyGenerator: userOf, max: async (_: unknown, key: string) => await Promise.resolve(key === 'pro' ? 3 : 2),
+      timeWindow: () => 3_600_000 }, nothing, (ask) => all(ask, as('pro'), as('pro'), as('pro'), as('pro'), as('ann'), as('ann'), as('ann'))),
     gets: [200, 200, 200, 429, 200, 200, 429],
   },
   'addresses that do not exist are guessed': {
@@ -106,7 +107,8 @@ const recipes: Record<string, Recipe<object>> = {
       const called: string[] = []
       const statuses = await site(storing, {
         max: 1, ban: 1, onExceeding: () => called.push('exceeding'), onExceeded: () => called.push('exceeded'), onBanReach: () => called.push('banned'),
-        errorResponseBuilder: (_: unknown, { statusCode, max, ban }: { statusCode: number; max: number; ban: boolean }) => ({ statusCode: statusCode + 20, max, ban }),
+        errorResponseBuilder: (_: unknown, { statusCode, max, ban }: { statusCode: number; max: number; ban: boolean }) =>
+          ({ statusCode: statusCode + 20, max, ban }),
       }, nothing, (ask) => all(ask, '', '', ''))
       return [statuses, called]
     },
@@ -139,7 +141,8 @@ const recipes: Record<string, Recipe<object>> = {
     run: (storing) => site(storing, { global: false }, (app) => {
       const check = app.createRateLimit({ max: 1, ban: 1 })
       app.get('/hit', async (request, reply) => await reply.code((await check(request) as { isExceeded: boolean }).isExceeded ? 429 : 200).send())
-      app.get('/banned', async (request, reply) => await reply.code(((await check(request, { increment: false })) as { isBanned: boolean }).isBanned ? 403 : 200).send())
+      app.get('/banned', async (request, reply) => await reply.code(((await check(request,
+        { increment: false })) as { isBanned: boolean }).isBanned ? 403 : 200).send())
     }, (ask) => all(ask, 'hit', 'banned', 'hit', 'banned', 'hit', 'banned')),
     gets: [200, 200, 429, 200, 429, 403],
     ours: [200, 200, 429, 403, 429, 403],
@@ -174,7 +177,8 @@ const recipes: Record<string, Recipe<object>> = {
   'instances in several processes, some with the old store: a rolling deploy': {
     run: async (storing) => {
       const all = []
-      for (let i = 0; i < 3; i++) all.push(await site(storing, { max: 2 }, nothing, (ask) => ask('')), await site({ redis: there.client, nameSpace: (storing as { nameSpace?: string }).nameSpace ?? 'old-' }, { max: 200 }, nothing, (ask) => ask('')))
+      for (let i = 0; i < 3; i++) all.push(await site(storing, { max: 2 }, nothing, (ask) => ask('')),
+        await site({ redis: there.client, nameSpace: (storing as { nameSpace?: string }).nameSpace ?? 'old-' }, { max: 200 }, nothing, (ask) => ask('')))
       return all
     },
     gets: [200, 200, 200, 200, 429, 200],
@@ -183,5 +187,6 @@ const recipes: Record<string, Recipe<object>> = {
 }
 
 describe('what gets through with the recipes of the manual', () => {
-  compare(recipes, { 'in memory': () => ({}), redis: () => ({ redis: there.client, nameSpace: ownPrefix() }) }, () => ({ store: throttleStore({ limiter: new Limiter(there.client, { timeout: '10s' }), prefix: ownPrefix() }) }))
+  compare(recipes, { 'in memory': () => ({}), redis: () => ({ redis: there.client, nameSpace: ownPrefix() }) },
+    () => ({ store: throttleStore({ limiter: new Limiter(there.client, { timeout: '10s' }), prefix: ownPrefix() }) }))
 })

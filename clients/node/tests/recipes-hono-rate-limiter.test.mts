@@ -21,7 +21,8 @@ const theirs: Record<string, () => Make> = {
     const own = ownPrefix()
     const client = {
       scriptLoad: async (script: string) => (await there.client.script('LOAD', script)) as string,
-      evalsha: async <Args extends unknown[], Data>(sha: string, keys: string[], args: Args) => (await there.client.evalsha(sha, keys.length, ...keys, ...(args as string[]))) as Data,
+      evalsha: async <Args extends unknown[], Data>(sha: string, keys: string[], args: Args) => (await there.client.evalsha(sha, keys.length, ...keys,
+        ...(args as string[]))) as Data,
       decr: (key: string) => there.client.decr(key),
       del: (key: string) => there.client.del(key),
     }
@@ -29,7 +30,8 @@ const theirs: Record<string, () => Make> = {
   },
   'rate-limit-redis': () => {
     const own = ownPrefix()
-    return (prefix = '') => new RateLimitRedis({ prefix: own + prefix, sendCommand: (...words: string[]) => there.client.call(...(words as [string])) as Promise<never> }) as unknown as Store
+    return (prefix = '') => new RateLimitRedis({ prefix: own + prefix,
+      sendCommand: (...words: string[]) => there.client.call(...(words as [string])) as Promise<never> }) as unknown as Store
   },
 }
 const ours = (): Make => {
@@ -71,15 +73,18 @@ const recipes: Record<string, Recipe<Make>> = {
     gets: [200, 200, 429, 200],
   },
   'a key of one\'s own, which may come later': {
-    run: (make) => statuses((app) => app.use(rateLimiter({ ...hour, limit: 1, store: make(), keyGenerator: async (c: Context) => await Promise.resolve(user(c)) })), as('ann'), as('bob'), as('ann')),
+    run: (make) => statuses((app) => app.use(rateLimiter({ ...hour, limit: 1, store: make(),
+      keyGenerator: async (c: Context) => await Promise.resolve(user(c)) })), as('ann'), as('bob'), as('ann')),
     gets: [200, 200, 429],
   },
   'a limit by user, which may come later': {
-    run: (make) => statuses((app) => app.use(rateLimiter({ ...hour, limit: async (c) => await Promise.resolve(user(c) === 'pro' ? 3 : 1), store: make(), keyGenerator: user })), as('pro'), as('pro'), as('pro'), as('pro'), as('ann'), as('ann')),
+    run: (make) => statuses((app) => app.use(rateLimiter({ ...hour, limit: async (c) => await Promise.resolve(user(c) === 'pro' ? 3 : 1),
+      store: make(), keyGenerator: user })), as('pro'), as('pro'), as('pro'), as('pro'), as('ann'), as('ann')),
     gets: [200, 200, 200, 429, 200, 429],
   },
   'requests that are skipped': {
-    run: (make) => statuses((app) => app.use(rateLimiter({ ...hour, limit: 1, store: make(), skip: (c) => c.req.path === '/health' || user(c) === 'admin' })), 'health', 'health', as('admin'), as('admin'), '', ''),
+    run: (make) => statuses((app) => app.use(rateLimiter({ ...hour, limit: 1, store: make(),
+      skip: (c) => c.req.path === '/health' || user(c) === 'admin' })), 'health', 'health', as('admin'), as('admin'), '', ''),
     gets: [200, 200, 200, 200, 200, 429],
   },
   'routes with limits of their own, on common options': {
@@ -90,7 +95,8 @@ const recipes: Record<string, Recipe<Make>> = {
     gets: [200, 200, 429, 200, 429, 200],
   },
   'login protection: only failures count': {
-    run: (make) => statuses((app) => app.use(below('/login'), rateLimiter({ ...hour, limit: 3, store: make(), skipSuccessfulRequests: true })), ...Array<string>(5).fill('login/right'), ...Array<string>(3).fill('login/wrong'), 'login/right'),
+    run: (make) => statuses((app) => app.use(below('/login'), rateLimiter({ ...hour, limit: 3, store: make(), skipSuccessfulRequests: true })),
+      ...Array<string>(5).fill('login/right'), ...Array<string>(3).fill('login/wrong'), 'login/right'),
     gets: [200, 200, 200, 200, 200, 401, 401, 401, 429],
   },
   'only successes count': {
@@ -98,7 +104,8 @@ const recipes: Record<string, Recipe<Make>> = {
     gets: [500, 500, 500, 200, 200, 429],
   },
   'what is a success is said by the application': {
-    run: (make) => statuses((app) => app.use(rateLimiter({ ...hour, limit: 2, store: make(), skipFailedRequests: true, requestWasSuccessful: (c) => c.res.status !== 500 })), 'bad', 'bad', 'bad', 'login/wrong', 'login/wrong', 'login/wrong'),
+    run: (make) => statuses((app) => app.use(rateLimiter({ ...hour, limit: 2, store: make(), skipFailedRequests: true,
+      requestWasSuccessful: (c) => c.res.status !== 500 })), 'bad', 'bad', 'bad', 'login/wrong', 'login/wrong', 'login/wrong'),
     gets: [500, 500, 500, 401, 401, 429],
   },
   'an answer of one\'s own': {

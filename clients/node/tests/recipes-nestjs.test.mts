@@ -123,7 +123,9 @@ const recipes: Record<string, Recipe<ThrottlerStorage>> = {
     gets: [200, 200, 429, 200, 200, 429],
   },
   'several throttlers, one of them left out, another overridden': {
-    run: (storage) => site(storage, { throttlers: named }, async (ask) => [await all(ask, '', '', ''), await all(ask, 'long', 'long', 'long', 'long', 'long'), await all(ask, 'overridden', 'overridden', 'overridden', 'overridden')]),
+    run: (storage) => site(storage, { throttlers: named },
+      async (ask) => [await all(ask, '', '', ''), await all(ask, 'long', 'long', 'long', 'long', 'long'),
+      await all(ask, 'overridden', 'overridden', 'overridden', 'overridden')]),
     gets: [[200, 200, 429], [200, 200, 200, 200, 429], [200, 200, 200, 429]],
   },
   'fields that have the name of their throttler': {
@@ -162,7 +164,8 @@ const recipes: Record<string, Recipe<ThrottlerStorage>> = {
     gets: [200, 200, 200],
   },
   'user agents, and requests, that are left out': {
-    run: (storage) => site(storage, { throttlers: [{ ttl: hour, limit: 1 }], ignoreUserAgents: [/monitor/], skipIf: (context: ExecutionContext) => userOf(context) === 'admin' }, (ask) =>
+    run: (storage) => site(storage, { throttlers: [{ ttl: hour, limit: 1 }], ignoreUserAgents: [/monitor/],
+      skipIf: (context: ExecutionContext) => userOf(context) === 'admin' }, (ask) =>
       all(ask, ['', { 'user-agent': 'monitor/1' }], ['', { 'user-agent': 'monitor/1' }], as('admin'), as('admin'), '', '')),
     gets: [200, 200, 200, 200, 200, 429],
   },
@@ -170,21 +173,25 @@ const recipes: Record<string, Recipe<ThrottlerStorage>> = {
     run: (storage) => {
       const inside = fromNetworks(['10.0.0.0/8'], { trusted: ['127.0.0.1'] })
       const from = (address: string): [string, Record<string, string>] => ['', { 'x-forwarded-for': address }]
-      return site(storage, { throttlers: [{ ttl: hour, limit: 1 }], skipIf: (context: ExecutionContext) => inside(context.switchToHttp().getRequest()) }, (ask) =>
+      return site(storage, { throttlers: [{ ttl: hour, limit: 1 }],
+        skipIf: (context: ExecutionContext) => inside(context.switchToHttp().getRequest()) }, (ask) =>
         all(ask, from('10.2.3.4'), from('10.2.3.4'), from('10.2.3.4, 203.0.113.7'), from('10.2.3.4, 203.0.113.7'), from('unknown, 10.2.3.4')))
     },
     gets: [200, 200, 200, 429, 429],
   },
   'a tracker: by user': {
-    run: (storage) => site(storage, { throttlers: [{ ttl: hour, limit: 1 }], getTracker: (req: { headers: Record<string, string> }) => req.headers['x-user'] ?? '' }, (ask) => all(ask, as('ann'), as('bob'), as('ann'), as('bob'))),
+    run: (storage) => site(storage, { throttlers: [{ ttl: hour, limit: 1 }],
+      getTracker: (req: { headers: Record<string, string> }) => req.headers['x-user'] ?? '' }, (ask) => all(ask, as('ann'), as('bob'), as('ann'), as('bob'))),
     gets: [200, 200, 429, 429],
   },
   'a key of their own: routes share a limit': {
-    run: (storage) => site(storage, { throttlers: [{ ttl: hour, limit: 2 }], generateKey: (_: unknown, tracker: string, name: string) => `${name}-${tracker}` }, (ask) => all(ask, '', 'other', '', 'other')),
+    run: (storage) => site(storage, { throttlers: [{ ttl: hour, limit: 2 }],
+      generateKey: (_: unknown, tracker: string, name: string) => `${name}-${tracker}` }, (ask) => all(ask, '', 'other', '', 'other')),
     gets: [200, 200, 429, 429],
   },
   'a limit by request': {
-    run: (storage) => site(storage, { throttlers: [{ ttl: hour, limit: (context: ExecutionContext) => (userOf(context) === 'pro' ? 3 : 1) }], getTracker: (req: { headers: Record<string, string> }) => req.headers['x-user'] ?? '' }, (ask) =>
+    run: (storage) => site(storage, { throttlers: [{ ttl: hour, limit: (context: ExecutionContext) => (userOf(context) === 'pro' ? 3 : 1) }],
+      getTracker: (req: { headers: Record<string, string> }) => req.headers['x-user'] ?? '' }, (ask) =>
       all(ask, as('pro'), as('pro'), as('pro'), as('pro'), as('ann'), as('ann'))),
     gets: [200, 200, 200, 429, 200, 429],
   },
@@ -205,7 +212,8 @@ const recipes: Record<string, Recipe<ThrottlerStorage>> = {
 }
 
 describe('what gets through with the recipes of the manual', () => {
-  compare(recipes, { 'in memory': () => new ThrottlerStorageService() }, () => new ThrottleStorage({ limiter: new Limiter(there.client, { timeout: '10s' }), prefix: ownPrefix() }))
+  compare(recipes, { 'in memory': () => new ThrottlerStorageService() },
+    () => new ThrottleStorage({ limiter: new Limiter(there.client, { timeout: '10s' }), prefix: ownPrefix() }))
 })
 
 interface Row { rule: string; networks?: string[]; trusted?: string[]; peer: string; forwarded?: string[]; skipped: boolean }

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { after, describe, test } from 'node:test'
 import { Redis } from 'ioredis'
 import {
-  BurstyRateLimiter, type RateLimiterAbstract, RateLimiterMemory, RateLimiterQueue, RateLimiterRedis, RateLimiterRes, RateLimiterUnion, RLWrapperBlackAndWhite, RLWrapperTimeouts,
+  BurstyRateLimiter, type RateLimiterAbstract, RateLimiterMemory, RateLimiterQueue, RateLimiterRedis, RateLimiterRes, RateLimiterUnion,
+    RLWrapperBlackAndWhite, RLWrapperTimeouts,
 } from 'rate-limiter-flexible'
 import { Limiter } from '@redis-throttle/client'
 import { RateLimiterThrottle } from '@redis-throttle/client/rate-limiter-flexible'
@@ -118,7 +119,8 @@ const recipes: Record<string, Recipe<Make>> = {
   },
   'login protection: a login that succeeds forgets the failures': {
     run: async (make) => {
-      const login = logins(make({ keyPrefix: 'ip', points: 100, duration: day, blockDuration: day }), make({ keyPrefix: 'both', points: 3, duration: day, blockDuration: hour }))
+      const login = logins(make({ keyPrefix: 'ip', points: 100, duration: day, blockDuration: day }),
+        make({ keyPrefix: 'both', points: 3, duration: day, blockDuration: hour }))
       const statuses = []
       for (const password of ['wrong', 'wrong', 'right', 'wrong', 'wrong', 'wrong', 'wrong', 'right']) statuses.push(await login(password))
       return [...statuses, await login('right', '203.0.113.8')]
@@ -127,7 +129,8 @@ const recipes: Record<string, Recipe<Make>> = {
   },
   'login protection: an address that tries many accounts is blocked': {
     run: async (make) => {
-      const login = logins(make({ keyPrefix: 'ip', points: 4, duration: day, blockDuration: day }), make({ keyPrefix: 'both', points: 10, duration: day, blockDuration: hour }))
+      const login = logins(make({ keyPrefix: 'ip', points: 4, duration: day, blockDuration: day }),
+        make({ keyPrefix: 'both', points: 10, duration: day, blockDuration: hour }))
       return [...(await times(6, () => login('wrong'))), await login('right'), await login('right', '203.0.113.8')]
     },
     gets: [401, 401, 401, 401, 429, 429, 429, 200],
@@ -224,7 +227,8 @@ const recipes: Record<string, Recipe<Make>> = {
   },
   'lists of keys that always and never get through': {
     run: async (make) => {
-      const listed = new RLWrapperBlackAndWhite({ limiter: make({ points: 1, duration: hour }), whiteList: ['friend'], isBlackListed: (key: string) => key.startsWith('bad'), runActionAnyway: false })
+      const listed = new RLWrapperBlackAndWhite({ limiter: make({ points: 1, duration: hour }), whiteList: ['friend'],
+        isBlackListed: (key: string) => key.startsWith('bad'), runActionAnyway: false })
       const statuses = []
       for (const key of ['friend', 'bad one', 'k']) statuses.push(await times(3, () => ask(listed, key)))
       return statuses

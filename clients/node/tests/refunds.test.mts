@@ -96,7 +96,8 @@ describe('a hit that was denied is not returned', () => {
         await server.do('FLUSHALL')
         await ask(host(make(), 5, { skipFailedRequests: true }), async (get) => {
           let through = 0
-          for (let round = 0; round < 3; round++) through += (await Promise.all(Array.from({ length: 20 }, () => get()))).filter((status) => status === 200).length
+          for (let round = 0; round < 3; round++) through += (await Promise.all(Array.from({ length: 20 },
+            () => get()))).filter((status) => status === 200).length
           assert.equal(through, 5, '20 at a time')
         })
         await server.do('FLUSHALL')

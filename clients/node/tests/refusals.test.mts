@@ -32,7 +32,8 @@ async function addAnn(nodes: Server[]): Promise<void> {
   }
 }
 
-async function connected<C extends Client & { on(event: 'error', listener: () => void): unknown; connect(): Promise<unknown> }>(client: C, close: (client: C) => void): Promise<Opened> {
+async function connected<C extends Client & { on(event: 'error', listener: () => void): unknown; connect(): Promise<unknown> }>(client: C,
+  close: (client: C) => void): Promise<Opened> {
   client.on('error', () => {})
   await client.connect()
   return { client, close: () => { close(client) } }
@@ -98,6 +99,7 @@ describe('a password that changed is a mistake, until it is right again', () => 
 
   test('a client for clusters on a server that is in none', async () => {
     await using server = await Server.start()
-    await assert.rejects(fromUrl(`redis+cluster://127.0.0.1:${server.port}`, { timeout: '10s', logger: { info() {}, warn() {}, error() {} } }), (error) => error instanceof MistakeError && error.message.includes('cluster support disabled'))
+    await assert.rejects(fromUrl(`redis+cluster://127.0.0.1:${server.port}`, { timeout: '10s', logger: { info() {}, warn() {}, error() {} } }),
+      (error) => error instanceof MistakeError && error.message.includes('cluster support disabled'))
   })
 })

@@ -41,7 +41,8 @@ class Taking implements Decider {
   constructor(readonly take: (call: Call) => number) {}
 
   async decide(call: Call): Promise<Result> {
-    if (call.verb !== 'denied') return { limited: true, key: call.keys[0]?.name, retryAfterMs: 1e9, resetAfterMs: 1e9, nextAfterMs: 1e9, by: 'server', each: [] } as unknown as Result
+    if (call.verb !== 'denied') return { limited: true, key: call.keys[0]?.name, retryAfterMs: 1e9, resetAfterMs: 1e9, nextAfterMs: 1e9, by: 'server',
+      each: [] } as unknown as Result
     this.reports.push(call)
     return { granted: this.take(call) } as Result
   }

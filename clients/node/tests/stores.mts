@@ -82,7 +82,8 @@ export const stores: Record<string, Store> = {
   },
   '@redis-throttle/client/rate-limiter-flexible': {
     exact: true,
-    open: async ({ ioredis }, { limit, windowMs }) => flexible(new RateLimiterThrottle({ limiter: new Limiter(ioredis), points: limit, duration: windowMs / 1000 })),
+    open: async ({ ioredis }, { limit, windowMs }) => flexible(new RateLimiterThrottle({ limiter: new Limiter(ioredis), points: limit,
+      duration: windowMs / 1000 })),
   },
   '@redis-throttle/client/nestjs': {
     exact: true,

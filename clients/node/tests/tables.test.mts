@@ -8,7 +8,8 @@ import type { AddressInfo } from 'node:net'
 import path from 'node:path'
 import { describe, test } from 'node:test'
 import {
-  clientAddress, type Denied, fromNetworks, LeaseLostError, Limit, LimitedError, type LimitFields, type Limiter, makeResult, MistakeError, OutageError, OverloadError, type Result,
+  clientAddress, type Denied, fromNetworks, LeaseLostError, Limit, LimitedError, type LimitFields, type Limiter, makeResult, MistakeError,
+    OutageError, OverloadError, type Result,
   rate, type ThrottleError,
 } from '@redis-throttle/client'
 import { rateLimit } from '@redis-throttle/client/express'

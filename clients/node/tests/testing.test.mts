@@ -41,7 +41,8 @@ describe('a fake limiter', () => {
 
   test('fails as it is told', async () => {
     const limiter = new FakeLimiter()
-    for (const [fault, kind] of [[undefined, OutageError], ['outage', OutageError], ['overload', OverloadError], ['mistake', MistakeError], [new Error('ERR wrong'), MistakeError]] as const) {
+    for (const [fault, kind] of [[undefined, OutageError], ['outage', OutageError], ['overload', OverloadError], ['mistake', MistakeError],
+      [new Error('ERR wrong'), MistakeError]] as const) {
       limiter.fail(fault)
       await assert.rejects(limiter.limit('k', perHour), kind)
     }

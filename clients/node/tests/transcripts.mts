@@ -9,7 +9,8 @@ const verbs: Record<string, Verb> = {
   'CL.LEASE': 'lease', 'CL.RENEW': 'renew', 'CL.RELEASE': 'release', 'CL.SETTLE': 'settle', DEL: 'reset',
 }
 
-const flags: Record<string, object> = { UPTO: { charge: 'up_to' }, STRICT: { charge: 'strict' }, FORCE: { charge: 'force' }, ANY: { any: true }, EACH: { each: true }, COMPACT: {} }
+const flags: Record<string, object> = { UPTO: { charge: 'up_to' }, STRICT: { charge: 'strict' }, FORCE: { charge: 'force' }, ANY: { any: true },
+  EACH: { each: true }, COMPACT: {} }
 const valued: Record<string, (value: string) => object> = {
   COST: (value) => ({ cost: Number(value) }),
   BAN: (value) => ({ ban: value as Duration }),
@@ -33,7 +34,8 @@ export function callOf(words: string[]): Call {
     for (const word of rest) if (['TIMEOUT', 'GROUP', 'PRIORITY'].includes(word)) throw new NotHere(word)
     if (verb === 'release' && rest.length > 2) throw new NotHere('several ids, which clients do not send')
     const [slots, ttl, id] = [of('SLOTS'), of('TTL'), of('ID')]
-    return { verb, keys: [{ name: names[0] ?? '', ...(verb === 'lease' && { leased: true }), ...(slots !== undefined && { slots: Number(slots) }), ...(ttl !== undefined && { ttl: ttl as Duration }) }], id: id ?? '' }
+    return { verb, keys: [{ name: names[0] ?? '', ...(verb === 'lease' && { leased: true }), ...(slots !== undefined && { slots: Number(slots) }),
+      ...(ttl !== undefined && { ttl: ttl as Duration }) }], id: id ?? '' }
   }
   let options = {}
   const groups: string[][] = [[]]
@@ -90,7 +92,8 @@ export function replyOf(call: Call, result: Result): Record<string, number> {
 export const order = ['limited', 'rule', 'limit', 'remaining', 'retry_after_ms', 'reset_after_ms', 'next_after_ms', 'granted', 'wait_ms', 'shadow', 'key']
 
 /** Each of a call, as the server replies it. */
-export const eachOf = (result: Result) => result.each.map((each) => [Number(each.limited), each.limit, each.remaining, each.limited ? (each.retryAfterMs ?? -1) : -1, each.resetAfterMs])
+export const eachOf = (result: Result) => result.each.map((each) => [Number(each.limited), each.limit, each.remaining,
+  each.limited ? (each.retryAfterMs ?? -1) : -1, each.resetAfterMs])
 
 /** What a key holds, as the server replies it. */
 export function inspectionOf(it: Inspection): Record<string, string> {
@@ -100,7 +103,8 @@ export function inspectionOf(it: Inspection): Record<string, string> {
     return `kind=${kind} period_ms=${periodMs ?? -1} used=${used ?? -1} entries=${entries} next_at_ms=${at(nextAt, unknown)} reset_at_ms=${at(resetAt, unknown)} queue_ms=${queueMs}`
   })
   return {
-    kind: it.kind, now_ms: String(it.now.getTime()), expires_at_ms: String(at(it.expiresAt, it.kind === 'none' ? 0 : -1)), banned_until_ms: String(at(it.bannedUntil, 0)),
+    kind: it.kind, now_ms: String(it.now.getTime()), expires_at_ms: String(at(it.expiresAt, it.kind === 'none' ? 0 : -1)),
+      banned_until_ms: String(at(it.bannedUntil, 0)),
     held: String(it.held), lapses_at_ms: String(at(it.lapsesAt, 0)), waiting: String(it.waiting), limits: `[${limits.join(' ')}]`,
   }
 }

@@ -28,7 +28,9 @@ function compare(call: Call, result: Result, expected: string, where: string): v
     const named = call.verb === 'settle' ? ['settled', ...order.slice(1)] : order
     const own = (call.several ? named : named.slice(0, -1)).map((name) => reply[name])
     assert.equal(own.join(' '), numbers.trim(), where)
-    if (arrays.length > 0) assert.deepEqual(eachOf(result), arrays.map((array) => array.replace(']', '').split(' ').map(Number)).map((each) => (each[0] === 0 ? each.with(3, -1) : each)), where) // clients drop when to retry what was let through
+    if (arrays.length > 0) assert.deepEqual(eachOf(result),
+      arrays.map((array) => array.replace(']', '').split(' ').map(Number)).map((each) => (each[0] === 0 ? each.with(3, -1) : each)),
+      where) // clients drop when to retry what was let through
   } else {
     for (const [, name = '', value = ''] of expected.matchAll(/(\w+)=(\[.*\]|\S+)/g)) {
       if (name === 'each') assert.equal(`[${eachOf(result).map((each) => `[${each.join(' ')}]`).join(' ')}]`, value, where)

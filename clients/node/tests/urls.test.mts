@@ -51,7 +51,8 @@ for (const [name, { fromUrl, subpath, tls }] of Object.entries(libraries)) {
       for (const [url, reason] of reasons) {
         const { lines, logger } = noted()
         await using limiter = await fromUrl(url, { logger, timeout: '5s', options: {} })
-        for (let i = 0; i < 6; i++) await assert.rejects(limiter.limit('secret', perHour), (error) => error instanceof OutageError && reason.test(error.message) && !inspect(error).includes('secret'))
+        for (let i = 0; i < 6; i++) await assert.rejects(limiter.limit('secret', perHour),
+          (error) => error instanceof OutageError && reason.test(error.message) && !inspect(error).includes('secret'))
         assert.equal(lines.length, 1)
         assert.match(lines[0] ?? '', reason)
       }
@@ -60,7 +61,8 @@ for (const [name, { fromUrl, subpath, tls }] of Object.entries(libraries)) {
     test('keys in several slots: the error tells about hash tags', async () => {
       await using cluster = await Cluster.start()
       await using limiter = await fromUrl(`redis+cluster://127.0.0.1:${cluster.first.port}`, patient)
-      await assert.rejects(limiter.limitAll({ a: perHour, b: perHour }), (error) => error instanceof MistakeError && /CROSSSLOT.*the same hash tag, such as \{42\}:requests/.test(error.message))
+      await assert.rejects(limiter.limitAll({ a: perHour, b: perHour }),
+        (error) => error instanceof MistakeError && /CROSSSLOT.*the same hash tag, such as \{42\}:requests/.test(error.message))
     })
 
     test('it is connected at once, is closed with its block, and leaves nothing', async () => {
@@ -160,7 +162,8 @@ for (const [name, { fromUrl, subpath, tls }] of Object.entries(libraries)) {
         await using limiter = await fromUrl(`rediss://localhost:${port}`, { ...patient, options: tls(readFileSync(cert, 'utf8')) })
         assert.equal((await limiter.limit('k', perHour)).remaining, 9)
         assert.equal(await server.do('EXISTS', 'k'), 1)
-        await assert.rejects(fromUrl(`rediss://localhost:${port}`, { ...patient, logger: noted().logger }), (error: unknown) => error instanceof MistakeError && /self.signed certificate/.test(error.message))
+        await assert.rejects(fromUrl(`rediss://localhost:${port}`, { ...patient, logger: noted().logger }),
+          (error: unknown) => error instanceof MistakeError && /self.signed certificate/.test(error.message))
       } finally {
         rmSync(folder, { recursive: true })
       }
@@ -175,7 +178,8 @@ for (const [name, { fromUrl, subpath, tls }] of Object.entries(libraries)) {
         await limiter.limit('k', perHour)
         assert.match(String(await server.do('INFO', 'keyspace')), /db2:keys=1/)
         await server.kill()
-        await until(() => limiter.limit('k', perHour).then(() => false, (error: unknown) => { assert.ok(error instanceof OutageError, inspect(error)); return true }), 'it is an outage')
+        await until(() => limiter.limit('k', perHour).then(() => false,
+          (error: unknown) => { assert.ok(error instanceof OutageError, inspect(error)); return true }), 'it is an outage')
       } finally {
         rmSync(folder, { recursive: true })
       }
@@ -196,7 +200,8 @@ for (const [name, { fromUrl, subpath, tls }] of Object.entries(libraries)) {
       await using late = await fromUrl(`redis+cluster://${[first, ...others].join()}`, { logger })
       await assert.rejects(late.limit('a', perHour), OutageError)
       for (const node of nodes.nodes) await node.start()
-      await until(() => late.limit('a', perHour).then(() => true, (error: unknown) => { assert.ok(error instanceof OutageError, inspect(error)); return false }), 'it is back')
+      await until(() => late.limit('a', perHour).then(() => true,
+        (error: unknown) => { assert.ok(error instanceof OutageError, inspect(error)); return false }), 'it is back')
       assert.doesNotMatch(lines.join('\n'), /let this client in/)
 
       await using watched = await Watched.start()

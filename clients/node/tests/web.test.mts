@@ -274,7 +274,8 @@ describe('stores', () => {
     for (const login of [new RateLimiterRedis({ storeClient: ioredis, ...options }), new RateLimiterThrottle({ limiter, ...options })]) {
       const outcomes: unknown[] = []
       for (let i = 0; i < 4; i++) {
-        const outcome = await login.consume('ann').then(({ remainingPoints }) => remainingPoints, ({ remainingPoints, msBeforeNext }: RateLimiterRes) => [remainingPoints, Math.round(msBeforeNext / 60_000)])
+        const outcome = await login.consume('ann').then(({ remainingPoints }) => remainingPoints,
+          ({ remainingPoints, msBeforeNext }: RateLimiterRes) => [remainingPoints, Math.round(msBeforeNext / 60_000)])
         outcomes.push(outcome)
       }
       await login.delete('ann')

@@ -108,7 +108,8 @@ type data struct {
 
 func newContent(r *replay.Report, zone *time.Location) *content {
 	c := &content{
-		Report: r, Title: titleOf(r.Files), HasRequests: len(r.Curve.Points) > 0, Snippets: snippetsOf(r), Style: template.CSS(style), Script: template.JS(script),
+		Report: r, Title: titleOf(r.Files), HasRequests: len(r.Curve.Points) > 0, Snippets: snippetsOf(r), Style: template.CSS(style),
+		Script: template.JS(script),
 		Policy: "default-src 'none'; base-uri 'none'; form-action 'none'; style-src '" + hashOf(style) + "'; script-src '" + hashOf(script) + "'",
 	}
 	c.notices()
@@ -122,7 +123,8 @@ func newContent(r *replay.Report, zone *time.Location) *content {
 		c.Shares = append(c.Shares, share)
 	}
 	for _, s := range r.Suggestions {
-		one := suggestion{Point: s.Point, Share: slices.Index(r.Curve.Shares, s.Share), Spares: table.Spares(r, &s), Notes: table.Details(&s.Result), Result: s.Result}
+		one := suggestion{Point: s.Point, Share: slices.Index(r.Curve.Shares, s.Share), Spares: table.Spares(r, &s), Notes: table.Details(&s.Result),
+			Result: s.Result}
 		c.Suggestions = append(c.Suggestions, one)
 	}
 	c.Standing = table.Standing(r)

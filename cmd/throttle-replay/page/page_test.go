@@ -19,11 +19,14 @@ import (
 
 func report() *replay.Report {
 	at := time.Date(2026, 10, 24, 21, 30, 0, 0, time.UTC)
-	point := replay.CurvePoint{Rate: "3/s", Count: 3, Unit: "s", PerSecond: 3, EmissionNs: 333_333_334, Bursts: []int64{2, 5000}, Clients: []int64{7, 0}, Denied: []int64{99, 0}}
-	result := replay.Result{Name: "strict", Words: "RATE 3/s BURST 2", Requests: 12_000, Denied: 99, Clients: 34, DeniedClients: 7, Series: []int64{99, 0}, Top: []replay.Client{{Name: "a", Requests: 9, Denied: 3, LongestMs: 5}}}
+	point := replay.CurvePoint{Rate: "3/s", Count: 3, Unit: "s", PerSecond: 3, EmissionNs: 333_333_334, Bursts: []int64{2, 5000},
+		Clients: []int64{7, 0}, Denied: []int64{99, 0}}
+	result := replay.Result{Name: "strict", Words: "RATE 3/s BURST 2", Requests: 12_000, Denied: 99, Clients: 34, DeniedClients: 7,
+		Series: []int64{99, 0}, Top: []replay.Client{{Name: "a", Requests: 9, Denied: 3, LongestMs: 5}}}
 	return &replay.Report{
 		Version: "9.9.9", Files: []string{"/var/log/nginx/access.log"}, Key: "{remote_addr/64}", Requests: 12_000, Units: 12_000, Clients: 34, From: at, To: at.Add(time.Hour), ResolutionNs: 1e6,
-		Time: replay.Series{Start: at, WidthNs: 1800e9, Requests: []int64{11_000, 1000}}, Peaks: []replay.Peak{{Period: "hour", Max: 4, Client: "a", At: at}}, Top: []replay.Client{{Name: "a"}},
+		Time:  replay.Series{Start: at, WidthNs: 1800e9, Requests: []int64{11_000, 1000}},
+		Peaks: []replay.Peak{{Period: "hour", Max: 4, Client: "a", At: at}}, Top: []replay.Client{{Name: "a"}},
 		Sets: []replay.Result{result}, Kinds: []replay.Result{result}, Curve: replay.Curve{Shares: []string{"50 %", "all"}, Points: []replay.CurvePoint{point}},
 		Suggestions: []replay.Suggestion{{Share: "all", Point: 0, Copy: true, Result: result}},
 	}

@@ -64,8 +64,9 @@ const pageClients = 4096
 
 func newClients(o *Options) *clients {
 	return &clients{
-		most: o.MaxClients, hasCosts: !o.Cost.IsOne(), salt: o.Salt, keepKeys: o.ShowKeys || len(o.Keyed) > 0, seed: maphash.MakeSeed(), index: map[uint64]uint32{},
-		keys: map[uint32]string{}, spool: spool{most: o.spoolBytes(), dir: o.TempDir},
+		most: o.MaxClients, hasCosts: !o.Cost.IsOne(), salt: o.Salt, keepKeys: o.ShowKeys || len(o.Keyed) > 0, seed: maphash.MakeSeed(),
+		index: map[uint64]uint32{},
+		keys:  map[uint32]string{}, spool: spool{most: o.spoolBytes(), dir: o.TempDir},
 	}
 }
 

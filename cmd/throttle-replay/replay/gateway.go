@@ -118,8 +118,9 @@ func (g *gatewayTrial) forget(isDropped func(uint32) bool) {
 
 func (g *gatewayTrial) result(r *run, s *series) Result {
 	result := Result{
-		Name: g.Name(), Words: g.Words(), Requests: g.requests, Denied: g.denied, Units: g.units, DeniedUnits: g.deniedUnits, Shadowed: g.shadowed, Unlimited: g.unlimited,
-		Waits: g.retries.report(), Series: g.when.spread(s),
+		Name: g.Name(), Words: g.Words(), Requests: g.requests, Denied: g.denied, Units: g.units, DeniedUnits: g.deniedUnits, Shadowed: g.shadowed,
+		Unlimited: g.unlimited,
+		Waits:     g.retries.report(), Series: g.when.spread(s),
 	}
 	top := topClients{most: r.Top}
 	var groups groupTally

@@ -9,7 +9,8 @@ type series struct {
 }
 
 // widthsNs are the lengths that parts can have.
-var widthsNs = []int64{1e9, 2e9, 5e9, 10e9, 15e9, 30e9, minuteNs, 2 * minuteNs, 5 * minuteNs, 10 * minuteNs, 15 * minuteNs, 30 * minuteNs, hourNs, 2 * hourNs, 3 * hourNs, 6 * hourNs, 12 * hourNs,
+var widthsNs = []int64{1e9, 2e9, 5e9, 10e9, 15e9, 30e9, minuteNs, 2 * minuteNs, 5 * minuteNs, 10 * minuteNs, 15 * minuteNs, 30 * minuteNs, hourNs,
+	2 * hourNs, 3 * hourNs, 6 * hourNs, 12 * hourNs,
 	dayNs, 2 * dayNs, 7 * dayNs, 14 * dayNs, 28 * dayNs, 56 * dayNs, 364 * dayNs}
 
 const (

@@ -68,11 +68,12 @@ func several(n int, name string, is func(i int) behaviour) map[string]behaviour 
 }
 
 var mixtures = map[string]mixture{
-	"50 people log in, one guesses at 25/s":         {ordinary: 50, does: logsIn, attacker: several(1, "", func(int) behaviour { return steady(25, 14*time.Hour, 800*time.Second) })},
-	"500 people log in, one guesses at 25/s":        {ordinary: 500, does: logsIn, attacker: several(1, "", func(int) behaviour { return steady(25, 14*time.Hour, 800*time.Second) })},
-	"5,000 people log in, one guesses at 25/s":      {ordinary: 5000, does: logsIn, attacker: several(1, "", func(int) behaviour { return steady(25, 14*time.Hour, 800*time.Second) })},
-	"50,000 people log in, one guesses at 25/s":     {ordinary: 50_000, does: logsIn, attacker: several(1, "", func(int) behaviour { return steady(25, 14*time.Hour, 800*time.Second) })},
-	"49 at 10/m, one at 50/s":                       {ordinary: 49, does: steady(1.0/6, 0, time.Hour), attacker: several(1, "", func(int) behaviour { return steady(50, 10*time.Minute, 20*time.Minute) })},
+	"50 people log in, one guesses at 25/s":     {ordinary: 50, does: logsIn, attacker: several(1, "", func(int) behaviour { return steady(25, 14*time.Hour, 800*time.Second) })},
+	"500 people log in, one guesses at 25/s":    {ordinary: 500, does: logsIn, attacker: several(1, "", func(int) behaviour { return steady(25, 14*time.Hour, 800*time.Second) })},
+	"5,000 people log in, one guesses at 25/s":  {ordinary: 5000, does: logsIn, attacker: several(1, "", func(int) behaviour { return steady(25, 14*time.Hour, 800*time.Second) })},
+	"50,000 people log in, one guesses at 25/s": {ordinary: 50_000, does: logsIn, attacker: several(1, "", func(int) behaviour { return steady(25, 14*time.Hour, 800*time.Second) })},
+	"49 at 10/m, one at 50/s": {ordinary: 49, does: steady(1.0/6, 0, time.Hour),
+		attacker: several(1, "", func(int) behaviour { return steady(50, 10*time.Minute, 20*time.Minute) })},
 	"two people log in, one guesses at 1/s":         {ordinary: 2, does: logsIn, attacker: several(1, "", func(int) behaviour { return steady(1, time.Hour, 20*time.Minute) })},
 	"ten people log in, one guesses all day at 1/m": {ordinary: 10, does: logsIn, attacker: several(1, "", func(int) behaviour { return steady(1.0/60, 0, 23*time.Hour) })},
 	"1,000 people log in, one guesses all day, 6/h": {ordinary: 1000, does: logsIn, attacker: several(1, "", func(int) behaviour { return steady(6.0/3600, 0, 23*time.Hour) })},
@@ -82,7 +83,8 @@ var mixtures = map[string]mixture{
 	"300 people log in, one at 50/s and one at 1/m": {ordinary: 300, does: logsIn, attacker: several(2, "", func(i int) behaviour {
 		return steady([]float64{50, 1.0 / 60}[i], 0, []time.Duration{10 * time.Minute, 23 * time.Hour}[i])
 	})},
-	"a burst of 500 at once":                             {ordinary: 100, does: logsIn, attacker: several(1, "", func(int) behaviour { return steady(1000, time.Hour, 500*time.Millisecond) })},
+	"a burst of 500 at once": {ordinary: 100, does: logsIn,
+		attacker: several(1, "", func(int) behaviour { return steady(1000, time.Hour, 500*time.Millisecond) })},
 	"1,500 people read, three shared addresses, one bot": {ordinary: 1500, does: reads, shared: 3, attacker: several(1, "", func(int) behaviour { return steady(30, 9*time.Hour, 10*time.Minute) })},
 	"1,500 people read, one as fast as they, all day":    {ordinary: 1500, does: reads, attacker: several(1, "", func(int) behaviour { return steady(1.0/6, 0, 23*time.Hour) })},
 	"100 programs at 1/s to 10/s, one at 100/s":          {ordinary: 100, does: calls, attacker: several(1, "", func(int) behaviour { return steady(100, 9*time.Hour, time.Minute) })},
@@ -189,7 +191,8 @@ func copyOf(t testing.TB, r *Report) (copied Suggestion) {
 // Where nobody stands out, no line to copy denies nothing. Of few clients, the largest one, two and five are left out.
 func TestWhatDeniesNothingIsNoSuggestionToCopy(t *testing.T) {
 	t.Parallel()
-	for _, m := range []mixture{{ordinary: 1, does: logsIn}, {ordinary: 2, does: reads}, {ordinary: 10, does: steady(1.0/6, 0, time.Hour)}, {ordinary: 40, does: reads}, {ordinary: 2000, does: reads}} {
+	for _, m := range []mixture{{ordinary: 1, does: logsIn}, {ordinary: 2, does: reads}, {ordinary: 10, does: steady(1.0/6, 0, time.Hour)},
+		{ordinary: 40, does: reads}, {ordinary: 2000, does: reads}} {
 		o := usual(t)
 		o.Files = []string{access(t, "access.log", m.log(chance.New(t))...)}
 		r := reported(t, o)
@@ -207,7 +210,8 @@ func TestWhatDeniesNothingIsNoSuggestionToCopy(t *testing.T) {
 // the others spares it.
 func TestResultsSayWhichGroupsTheyHit(t *testing.T) {
 	t.Parallel()
-	m := mixture{ordinary: 500, does: reads, shared: 3, attacker: several(2, "", func(i int) behaviour { return steady(float64(10*i+10), 9*time.Hour, 10*time.Minute) })}
+	m := mixture{ordinary: 500, does: reads, shared: 3,
+		attacker: several(2, "", func(i int) behaviour { return steady(float64(10*i+10), 9*time.Hour, 10*time.Minute) })}
 	lines := m.log(chance.New(t))
 	for i, line := range lines {
 		if i%20 == 0 {

@@ -181,7 +181,8 @@ func (p *printer) peaks() {
 	p.title("What clients do at their peak", p.units()+" in the fullest second, minute and hour of each")
 	rows := [][]string{{"", "half do up to", "90 %", "99 %", "largest", "<when", "<client"}}
 	for _, peak := range p.report.Peaks {
-		rows = append(rows, []string{"in a " + peak.Period, Number(peak.P50), Number(peak.P90), Number(peak.P99), Number(peak.Max), "<" + p.time(peak.At), "<" + Plain(peak.Client)})
+		rows = append(rows, []string{"in a " + peak.Period, Number(peak.P50), Number(peak.P90), Number(peak.P99), Number(peak.Max),
+			"<" + p.time(peak.At), "<" + Plain(peak.Client)})
 	}
 	rows[len(rows)-1][0] = "in an hour"
 	p.grid(rows...)
@@ -236,7 +237,8 @@ func (p *printer) outliers() {
 	p.line("  %s", text)
 	rows := [][]string{{"client", "requests", "", "in a minute", "in an hour", "x the median"}}
 	for _, c := range p.report.Outliers.List {
-		rows = append(rows, []string{Plain(c.Name), Number(c.Requests), Percent(c.Requests, p.report.Requests), Number(c.PerMinute), Number(c.PerHour), Number(c.Times)})
+		rows = append(rows, []string{Plain(c.Name), Number(c.Requests), Percent(c.Requests, p.report.Requests), Number(c.PerMinute),
+			Number(c.PerHour), Number(c.Times)})
 	}
 	p.grid(rows...)
 	p.line("  Is one of them known to you? Name it, and suggestions spare it: --known NAME=CONDITION")
@@ -330,7 +332,8 @@ func (p *printer) details(s *replay.Result) {
 		p.title(name+": which limit", note)
 		rows := [][]string{{"limit", "denied", "", "would have by itself", ""}}
 		for _, rule := range rules {
-			rows = append(rows, []string{Plain(rule.Words), Number(rule.Denied), Percent(rule.Denied, s.Requests), Number(rule.Alone), Percent(rule.Alone, s.Requests)})
+			rows = append(rows, []string{Plain(rule.Words), Number(rule.Denied), Percent(rule.Denied, s.Requests), Number(rule.Alone),
+				Percent(rule.Alone, s.Requests)})
 		}
 		p.grid(rows...)
 	}

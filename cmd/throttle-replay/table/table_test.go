@@ -29,8 +29,9 @@ func report() *replay.Report {
 			Rules: []replay.Rule{{Words: "RATE 5/s", Denied: 1000, Alone: 1100}, {Words: "WINDOW 9/m", Denied: 200, Alone: 300}}, Series: make([]int64, 60),
 			Top: []replay.Client{{Name: "a", Requests: 9000, Denied: 1200, LongestMs: 90_000_000}},
 		}},
-		Kinds:       []replay.Result{{Name: "FIXED", Words: "FIXED 5/s", Requests: 12_000, Clients: 34}},
-		Curve:       replay.Curve{Shares: []string{"50 %", "all"}, Points: []replay.CurvePoint{{Rate: "1/s", Bursts: []int64{3, 4000}}, {Rate: "2/s", Bursts: []int64{2, 9}}}},
+		Kinds: []replay.Result{{Name: "FIXED", Words: "FIXED 5/s", Requests: 12_000, Clients: 34}},
+		Curve: replay.Curve{Shares: []string{"50 %", "all"},
+			Points: []replay.CurvePoint{{Rate: "1/s", Bursts: []int64{3, 4000}}, {Rate: "2/s", Bursts: []int64{2, 9}}}},
 		Suggestions: []replay.Suggestion{{Share: "99 %", Copy: true, Result: replay.Result{Words: "RATE 2/s BURST 9", Requests: 12_000, Denied: 3, Clients: 34, DeniedClients: 1}}},
 	}
 }

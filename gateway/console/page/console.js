@@ -176,7 +176,8 @@ function lines(l) {
 		...l.groups.map((g) => el('span', { class: 'more' }, el('bdi', { text: g.name || 'no group' }),
 			`: ${g.waiting} in line` + (g.priority ? `, priority ${g.priority}` : '') + (g.weight > 1 ? `, weight ${g.weight}` : ''))),
 		...(l.more_groups > 0 ? [more(`and ${l.more_groups} more groups`)] : []),
-		...(l.holders.length ? [el('span', { class: 'more' }, 'held by ', ...l.holders.slice(0, 5).flatMap((h, i) => [i ? ', ' : '', el('bdi', { text: h.id }), ` (${span(h.lease_ms)})`]), l.held > 5 ? ' …' : '')] : []),
+		...(l.holders.length ? [el('span', { class: 'more' }, 'held by ',
+		  ...l.holders.slice(0, 5).flatMap((h, i) => [i ? ', ' : '', el('bdi', { text: h.id }), ` (${span(h.lease_ms)})`]), l.held > 5 ? ' …' : '')] : []),
 	]
 }
 

@@ -240,7 +240,8 @@ func shownOf(limit ratelimit.Limit) Shown {
 func periodOf(word string) time.Duration {
 	unit := strings.TrimLeft(word, "0123456789.")
 	n, _ := strconv.ParseFloat(strings.TrimSuffix(word, unit), 64)
-	length := map[string]time.Duration{"ms": time.Millisecond, "s": time.Second, "m": time.Minute, "h": time.Hour, "d": day, "w": 7 * day, "mo": 30 * day, "y": 365 * day}[unit]
+	length := map[string]time.Duration{"ms": time.Millisecond, "s": time.Second, "m": time.Minute, "h": time.Hour, "d": day, "w": 7 * day,
+		"mo": 30 * day, "y": 365 * day}[unit]
 	return time.Duration(min(n*float64(length), math.MaxInt64/2))
 }
 

@@ -70,7 +70,8 @@ func TestWhatIsAlmostANetworkIsDoubted(t *testing.T) {
 		"10.0.0.0/33": true, "10.0.0/8": true, "10.0.0.0/08": true, "010.0.0.0/8": true, "10.0.0.0/255.0.0.0": true, "fe80::/10%eth0": true, "fe80::%eth0/10": true, "[::1]": true,
 		"[2001:db8::1]:80": true, "10.0.0.1:80": true, "10.0.0.0/8 ": true, "2001:db8::/129": true, "256.0.0.1": true, "10.0.0.0/": true,
 		"10.0.0.0/8": false, "10.1.2.3/8": false, "10.1.2.3": false, "2001:DB8::/32": false, "fe80::1%eth0": false, "::ffff:10.0.0.0/104": false,
-		"/v1.0.0/2": false, "v1.2.3": false, "10.*": false, "a:b": false, "1.2": false, "12:30": false, "GET": false, "": false, "1.2.3": false, "12:30:45": false, "aa:bb:cc:dd:ee:ff": false, "/": false, "%": false, "[": false, "acme.example/x": false,
+		"/v1.0.0/2": false, "v1.2.3": false, "10.*": false, "a:b": false, "1.2": false, "12:30": false, "GET": false, "": false, "1.2.3": false,
+		"12:30:45": false, "aa:bb:cc:dd:ee:ff": false, "/": false, "%": false, "[": false, "acme.example/x": false,
 	} {
 		c, err := load(t, false, "domain: d\ndescriptors:\n- {key: ip, value: \""+value+"\", limits: [FIXED 1/m]}\n")
 		if assert.NoError(t, err, value) {

@@ -16,17 +16,18 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// A resource of xDS is read as a file: its fields have the names of a file's keys, so the reader of files checks both, and a configuration
-// decides alike whichever way it came.
+// A resource of xDS is read as a file: its fields have the names of a file's keys, so the reader of files checks both,
+// and a configuration decides alike whichever way it came.
 
 // ResourceType is the type of the resources, as servers are asked for it.
 const ResourceType = "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig"
 
-// deepestMessage bounds the messages in messages of a resource, before anything is made of them: the paths of n levels are as long as n times n.
-// It is more than the reader of files takes: a level of a document is up to three messages.
+// deepestMessage bounds the messages in messages of a resource, before anything is made of them: the paths of n levels
+// are as long as n times n. It is more than the reader of files takes: a level of a document is up to three messages.
 const deepestMessage = 4 * deepest
 
-// Resources are what a management server sent: one domain each. They count in the order of their names, since a server sends them in any.
+// Resources are what a management server sent: one domain each. They count in the order of their names, since a server
+// sends them in any.
 func Resources(all []*anypb.Any) Files {
 	var f Files
 	var known []*limits.RateLimitConfig

@@ -82,7 +82,8 @@ func TestMistakesInResourcesAreToldWithTheirPath(t *testing.T) {
 	assert.NoError(t, err)
 }
 
-// Descriptors in descriptors without end are refused before they are read: nine thousand took half a minute of a processor, and gigabytes.
+// Descriptors in descriptors without end are refused before they are read: nine thousand took half a minute of a
+// processor, and gigabytes.
 func TestResourcesAreNotTooDeep(t *testing.T) {
 	t.Parallel()
 	nested := func(levels int) *anypb.Any {
@@ -102,7 +103,8 @@ func TestResourcesAreNotTooDeep(t *testing.T) {
 	assert.NoError(t, err)
 }
 
-// The order in which a server sends resources changes nothing, and no resources are a configuration: every domain has gone.
+// The order in which a server sends resources changes nothing, and no resources are a configuration: every domain has
+// gone.
 func TestTheOrderOfResourcesDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	a, b := `{"name": "a", "domain": "d"}`, `{"name": "b", "domain": "e", "descriptors": [{"key": "k"}]}`
@@ -122,7 +124,8 @@ func TestTheOrderOfResourcesDoesNotMatter(t *testing.T) {
 // What a newer server says and this program cannot know is told, with its place.
 func TestUnknownFieldsOfResourcesAreTold(t *testing.T) {
 	t.Parallel()
-	c := &limits.RateLimitConfig{Name: "d", Domain: "d", Descriptors: []*limits.RateLimitDescriptor{{Key: "k", RateLimit: &limits.RateLimitPolicy{Unit: limits.RateLimitUnit_DAY}}}}
+	c := &limits.RateLimitConfig{Name: "d", Domain: "d",
+		Descriptors: []*limits.RateLimitDescriptor{{Key: "k", RateLimit: &limits.RateLimitPolicy{Unit: limits.RateLimitUnit_DAY}}}}
 	c.Descriptors[0].RateLimit.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 77, protowire.VarintType), 1))
 	one, err := anypb.New(c)
 	require.NoError(t, err)
@@ -136,7 +139,8 @@ func TestUnknownFieldsOfResourcesAreTold(t *testing.T) {
 
 // Whatever a server sends, reading it ends.
 func FuzzResource(f *testing.F) {
-	for _, one := range []*limits.RateLimitConfig{{Domain: "d", Descriptors: []*limits.RateLimitDescriptor{{Key: "k", Value: "*", RateLimit: &limits.RateLimitPolicy{Unit: 1}}}}} {
+	for _, one := range []*limits.RateLimitConfig{{Domain: "d",
+		Descriptors: []*limits.RateLimitDescriptor{{Key: "k", Value: "*", RateLimit: &limits.RateLimitPolicy{Unit: 1}}}}} {
 		text, err := anypb.New(one)
 		require.NoError(f, err)
 		f.Add(text.Value)

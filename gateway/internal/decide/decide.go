@@ -623,7 +623,8 @@ func (r *request) giveBack(ctx context.Context) {
 		}
 		if len(limits) > 0 {
 			key := ratelimit.Key{Name: p.key.Name, Limits: limits}
-			calls = append(calls, ratelimit.Call{Verb: ratelimit.VerbRefund, Keys: []ratelimit.Key{key}, Cost: p.hits, NoCost: p.hits == 0, Each: len(limits) > 1})
+			calls = append(calls, ratelimit.Call{Verb: ratelimit.VerbRefund, Keys: []ratelimit.Key{key}, Cost: p.hits, NoCost: p.hits == 0,
+				Each: len(limits) > 1})
 			parts = append(parts, p)
 		}
 	}

@@ -43,7 +43,8 @@ type Service struct {
 
 // New returns a Service. Load comes before everything else. out says whether Redis is left alone.
 func New(o *settings.Settings, redis decide.Redis, out func() bool, registry prometheus.Registerer) *Service {
-	s := &Service{settings: o, metrics: newMetrics(registry, out), token: explain.NewToken(o.ExplainToken), room: make(chan struct{}, o.MaxConcurrency), logged: map[string]time.Time{}, unknown: map[string]bool{}}
+	s := &Service{settings: o, metrics: newMetrics(registry, out), token: explain.NewToken(o.ExplainToken),
+		room: make(chan struct{}, o.MaxConcurrency), logged: map[string]time.Time{}, unknown: map[string]bool{}}
 	s.decider = &decide.Decider{
 		Redis: redis, Prefix: o.CacheKeyPrefix, Shadow: o.ShadowMode, Quota: o.QuotaMode,
 		Lost: func(units int64, err error) {

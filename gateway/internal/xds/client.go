@@ -137,7 +137,8 @@ func (c *Client) receive(ctx context.Context) attemptEnd {
 		return attemptEnd{err: err}
 	}
 	defer conn.Close()
-	stream, err := discovery.NewAggregatedDiscoveryServiceClient(conn).StreamAggregatedResources(metadata.NewOutgoingContext(ctx, metadata.New(c.Settings.Headers)))
+	stream, err := discovery.NewAggregatedDiscoveryServiceClient(conn).StreamAggregatedResources(metadata.NewOutgoingContext(ctx,
+		metadata.New(c.Settings.Headers)))
 	if err != nil {
 		return attemptEnd{err: err}
 	}

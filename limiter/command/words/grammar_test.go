@@ -148,7 +148,8 @@ func TestEveryErrorFitsItsBuffer(t *testing.T) {
 			rights = append(rights, w.name+" "+w.value.right)
 		}
 	}
-	rights = append(rights, tooFast, tooLong, tooSlow, tooFine, tooMany, noPeriod, longOffset, zoneNeedsDays, firstHasLength, misplacedTerm, severalInOne, unitsAreLower, oneGroupOrAll)
+	rights = append(rights, tooFast, tooLong, tooSlow, tooFine, tooMany, noPeriod, longOffset, zoneNeedsDays, firstHasLength, misplacedTerm,
+		severalInOne, unitsAreLower, oneGroupOrAll)
 	var p Parser
 	var room [MaxErrorLen]byte
 	for _, right := range rights {

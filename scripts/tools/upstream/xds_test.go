@@ -54,7 +54,8 @@ func manage(t *testing.T, first ...*limits.RateLimitConfig) *management {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	s := grpc.NewServer()
-	discovery.RegisterAggregatedDiscoveryServiceServer(s, xds.NewServer(context.Background(), m.cache, xds.CallbackFuncs{StreamRequestFunc: m.hear, StreamResponseFunc: m.said}))
+	discovery.RegisterAggregatedDiscoveryServiceServer(s,
+		xds.NewServer(context.Background(), m.cache, xds.CallbackFuncs{StreamRequestFunc: m.hear, StreamResponseFunc: m.said}))
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(s.Stop)
 	m.send(first)
@@ -151,7 +152,8 @@ func descriptorsOf(list []config.YamlDescriptor) (all []*limits.RateLimitDescrip
 		}
 		if l := d.RateLimit; l != nil {
 			one.RateLimit = &limits.RateLimitPolicy{
-				Unit: limits.RateLimitUnit(limits.RateLimitUnit_value[strings.ToUpper(l.Unit)]), RequestsPerUnit: l.RequestsPerUnit, Unlimited: l.Unlimited, Name: l.Name,
+				Unit: limits.RateLimitUnit(limits.RateLimitUnit_value[strings.ToUpper(l.Unit)]), RequestsPerUnit: l.RequestsPerUnit,
+				Unlimited: l.Unlimited, Name: l.Name,
 			}
 			for _, r := range l.Replaces {
 				one.RateLimit.Replaces = append(one.RateLimit.Replaces, &limits.RateLimitReplace{Name: r.Name})

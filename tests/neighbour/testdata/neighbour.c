@@ -56,7 +56,8 @@ static int (*setString)(Key *, String *);
 static int (*setAbsExpire)(Key *, long long ms);
 static void (*closeKey)(Key *);
 static int (*replicate)(Ctx *, const char *command, const char *format, ...);
-static Blocked *(*blockClient)(Ctx *, int (*reply)(Ctx *, String **, int), int (*timeout)(Ctx *, String **, int), void (*freeData)(Ctx *, void *), long long timeoutMs);
+static Blocked *(*blockClient)(Ctx *, int (*reply)(Ctx *, String **, int), int (*timeout)(Ctx *, String **, int), void (*freeData)(Ctx *, void *),
+    long long timeoutMs);
 static int (*unblockClient)(Blocked *, void *);
 static Ctx *(*getThreadContext)(Blocked *);
 static void (*freeThreadContext)(Ctx *);

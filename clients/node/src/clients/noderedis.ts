@@ -79,7 +79,8 @@ function over(client: object, given?: string): Transport {
   }
   const refusals = refusalsOf(single)
   const secured = () => Boolean((single.options?.socket as { tls?: boolean } | undefined)?.tls)
-  return { prefix, address, secured, refusal: () => refusals.of(), reason: () => refusals.reason(), onReady: refusals.onReady, send: (words, _, left) => send(single, words, left), open: (_, at) => open(single, at) }
+  return { prefix, address, secured, refusal: () => refusals.of(), reason: () => refusals.reason(), onReady: refusals.onReady,
+    send: (words, _, left) => send(single, words, left), open: (_, at) => open(single, at) }
 }
 
 function prefixOf(client: object): string {

@@ -13,7 +13,8 @@ const spares: AbortController[] = []
  * Time in which this process could read nothing does not count. `alive` tells whether the server went on answering
  * since an instant: then it is there, and what is late is this process, which asks for more than it can read.
  */
-export function within<T>(ms: number, signal: AbortSignal | undefined, attempt: (left: AbortSignal) => Promise<T>, alive?: (beganMs: number) => boolean): Promise<T> {
+export function within<T>(ms: number, signal: AbortSignal | undefined, attempt: (left: AbortSignal) => Promise<T>,
+  alive?: (beganMs: number) => boolean): Promise<T> {
   if (signal?.aborted) return Promise.reject(signal.reason)
   return new Promise<T>((resolve, reject) => {
     const left = spares.pop() ?? new AbortController()

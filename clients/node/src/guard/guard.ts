@@ -240,7 +240,8 @@ export class Guard implements Decider {
     const name = this.#nodeOf?.(call.keys[0]?.name ?? '') ?? ''
     let node = this.#nodes.get(name)
     if (!node) {
-      const made: Node = { name, breaker: new Breaker(this.#failures, this.#pauseMs, (open) => { this.#changed(made, open) }), outage: undefined, key: '', first: [], began: undefined, gone: false }
+      const made: Node = { name, breaker: new Breaker(this.#failures, this.#pauseMs, (open) => { this.#changed(made, open) }), outage: undefined,
+        key: '', first: [], began: undefined, gone: false }
       node = made
       this.#nodes.set(name, node)
     }

@@ -68,7 +68,8 @@ export class Local {
     const result = own ?? whole
     if (whole.limited && whole.retryAfterMs === null) return makeResult({ ...result, by: 'local' })
     const later = Math.ceil(untilRetryMs)
-    return makeResult({ ...result, limited: true, granted: 0, retryAfterMs: later, resetAfterMs: Math.max(result.resetAfterMs, later), nextAfterMs: Math.max(result.nextAfterMs, later), by: 'local' })
+    return makeResult({ ...result, limited: true, granted: 0, retryAfterMs: later, resetAfterMs: Math.max(result.resetAfterMs, later),
+      nextAfterMs: Math.max(result.nextAfterMs, later), by: 'local' })
   }
 
   /** Renews, releases or settles a lease that was taken in this process; undefined if it was not. */

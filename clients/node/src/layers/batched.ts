@@ -190,7 +190,8 @@ export class Batched implements Decider, AsyncDisposable {
     const [key] = keys
     if (verb !== 'limit' || keys.length !== 1 || call.several || !key?.limits?.length || !Number.isInteger(cost) || cost < 1 || cost > this.#units) return false
     for (const [option, value] of Object.entries(call)) if (value !== undefined && value !== false && !plain.has(option)) return false
-    return key.slots === undefined && !key.leased && key.limits.every(({ fields: { take, used, shadow }, capacity }) => take === undefined && used === undefined && !shadow && capacity >= 1)
+    return key.slots === undefined && !key.leased && key.limits.every(({ fields: { take, used, shadow }, capacity }) => take === undefined
+      && used === undefined && !shadow && capacity >= 1)
   }
 
   /** Returns limits as they are asked, so that they hold with all that the processes hold. */

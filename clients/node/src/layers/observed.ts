@@ -93,7 +93,8 @@ export interface PromClient<Registry> {
   /** Its class of counters. */
   Counter: new (options: { name: string; help: string; labelNames: string[]; registers?: Registry[] }) => { inc(labels: Record<string, string>): void }
   /** Its class of histograms. */
-  Histogram: new (options: { name: string; help: string; labelNames: string[]; buckets: number[]; registers?: Registry[] }) => { observe(labels: Record<string, string>, value: number): void }
+  Histogram: new (options: { name: string; help: string; labelNames: string[]; buckets: number[]; registers?: Registry[] }) =>
+    { observe(labels: Record<string, string>, value: number): void }
 }
 
 /**
@@ -107,7 +108,8 @@ export interface PromClient<Registry> {
  * There is no label for keys: each would be a time series for ever. For the same reason the names of limits must come
  * from the program.
  */
-export function prometheusMetrics<Registry>(client: PromClient<Registry>, options: { readonly register?: Registry; readonly namespace?: string } = {}): Observer {
+export function prometheusMetrics<Registry>(client: PromClient<Registry>,
+  options: { readonly register?: Registry; readonly namespace?: string } = {}): Observer {
   const { register, namespace = 'ratelimit' } = options
   const registers = register === undefined ? {} : { registers: [register] }
   const decisions = new client.Counter({ name: `${namespace}_decisions_total`, help: 'Decisions of the rate limiter, by verb, by outcome, by the limit that decided, and by where it was decided.', labelNames: ['verb', 'outcome', 'policy', 'by'], ...registers })
@@ -126,7 +128,8 @@ export interface Meter {
   /** Makes a counter. */
   createCounter(name: string, options: { description: string; unit: string }): { add(value: number, attributes: Record<string, string>): void }
   /** Makes a histogram. */
-  createHistogram(name: string, options: { description: string; unit: string; advice: { explicitBucketBoundaries: number[] } }): { record(value: number, attributes: Record<string, string>): void }
+  createHistogram(name: string, options: { description: string; unit: string;
+    advice: { explicitBucketBoundaries: number[] } }): { record(value: number, attributes: Record<string, string>): void }
 }
 
 /**

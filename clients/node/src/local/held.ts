@@ -197,7 +197,8 @@ export class Row {
     const standing = state.standing
     if (spare === 0n) return standing
     if (spare >= standing.capacity) return { ...standing, available: 0n, resetNs: 0n, nextNs: 0n }
-    return standing.available < spare ? { ...standing, available: 0n, nextNs: state.retryAfter(spare + 1n) } : { ...standing, available: standing.available - spare }
+    return standing.available < spare ? { ...standing, available: 0n, nextNs: state.retryAfter(spare + 1n) } : { ...standing,
+      available: standing.available - spare }
   }
 }
 

@@ -209,7 +209,8 @@ class Change {
     const bans = this.#ban && verb === 'limit' && maxWait === undefined && !any && !keys.some(({ leased }) => leased)
     if (!this.#ban || !bans) return { ...this.#call, ...each, keys }
     const { banAfter, ...rest } = this.#call
-    return { ...rest, ...each, keys, ...(this.#ban.ban !== undefined && { ban: this.#ban.ban }), ...(this.#ban.banAfter !== undefined && { banAfter: this.#ban.banAfter }) }
+    return { ...rest, ...each, keys, ...(this.#ban.ban !== undefined && { ban: this.#ban.ban }),
+      ...(this.#ban.banAfter !== undefined && { banAfter: this.#ban.banAfter }) }
   }
 }
 

@@ -102,7 +102,8 @@ export class ThrottleStore implements Store {
     if (limit.capacity === 0) return { totalHits: 1, resetTime: inMs(limit.seconds * 1000) }
     const result = await this.#limiter.peek(this.prefix + key, limit)
     if (!result.limited && result.remaining === result.limit) return undefined
-    return { totalHits: result.policies ? hitsOf(result, limit.capacity) : result.limit - result.remaining, resetTime: inMs(result.limited ? (result.retryAfterMs ?? limit.seconds * 1000) : result.resetAfterMs) }
+    return { totalHits: result.policies ? hitsOf(result, limit.capacity) : result.limit - result.remaining,
+      resetTime: inMs(result.limited ? (result.retryAfterMs ?? limit.seconds * 1000) : result.resetAfterMs) }
   }
 
   async increment(key: string): Promise<ClientRateLimitInfo> {

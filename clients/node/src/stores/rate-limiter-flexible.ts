@@ -90,7 +90,8 @@ export class RateLimiterThrottle extends Base {
   }
 
   override penalty(key: string | number, points = 1, options?: object): Promise<RateLimiterRes> {
-    return this.#insured(options, (other) => other.penalty(key, points), () => this.#limiter.limit(this.#keyOf(key), counting(this.#limitNow()), { cost: points, charge: 'force' }).then((result) => this.#shown(result)))
+    return this.#insured(options, (other) => other.penalty(key, points),
+      () => this.#limiter.limit(this.#keyOf(key), counting(this.#limitNow()), { cost: points, charge: 'force' }).then((result) => this.#shown(result)))
   }
 
   override reward(key: string | number, points = 1, options?: object): Promise<RateLimiterRes> {

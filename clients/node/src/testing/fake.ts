@@ -235,7 +235,8 @@ class Stand implements Decider, Inspector {
   #retryAfterMs(call: Call): number | null {
     const { verb, keys } = call
     try {
-      return this.engine.decide(verb === 'lease' ? { ...call, verb: 'lease', keys } : { verb: 'peek', keys, ...(call.cost !== undefined && { cost: call.cost }) }, this.now).retryAfterMs
+      return this.engine.decide(verb === 'lease' ? { ...call, verb: 'lease', keys } : { verb: 'peek', keys,
+        ...(call.cost !== undefined && { cost: call.cost }) }, this.now).retryAfterMs
     } catch { // of a caller that is not the first in line
       return null
     }

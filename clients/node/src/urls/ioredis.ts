@@ -47,7 +47,8 @@ function make(place: Place, own: RedisOptions, sentinel: RedisOptions): UrlClien
     return new Cluster(hosts.map((at) => ({ ...at })), options)
   }
   if (form === 'sentinel') {
-    const asking = { ...(sentinel.username !== undefined && { sentinelUsername: sentinel.username }), ...(sentinel.password !== undefined && { sentinelPassword: sentinel.password }), ...(sentinel.tls && { sentinelTLS: sentinel.tls }) }
+    const asking = { ...(sentinel.username !== undefined && { sentinelUsername: sentinel.username }),
+      ...(sentinel.password !== undefined && { sentinelPassword: sentinel.password }), ...(sentinel.tls && { sentinelTLS: sentinel.tls }) }
     return new Redis({ ...common, ...asking, sentinels: hosts.map((at) => ({ ...at })), name: master ?? '' } as object)
   }
   return new Redis({ ...common, ...(path === undefined ? { host, port } : { path }) } as object)

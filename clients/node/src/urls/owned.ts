@@ -81,7 +81,8 @@ export class UrlLimiter<C extends Client> extends Limiter implements AsyncDispos
 }
 
 /** Returns the options of a limiter among those of `fromUrl`. */
-export function checkedOptions<ClientOptions>(options: UrlOptions<ClientOptions>): { mine: LimiterOptions; options: ClientOptions | undefined; sentinel: ClientOptions | undefined } {
+export function checkedOptions<ClientOptions>(options: UrlOptions<ClientOptions>): { mine: LimiterOptions; options: ClientOptions | undefined;
+  sentinel: ClientOptions | undefined } {
   refuseOthers('fromUrl', options, [...limiterOptions, 'options', 'sentinel'])
   const { options: ofClient, sentinel, ...mine } = options
   return { mine, options: ofClient, sentinel }

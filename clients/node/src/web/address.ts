@@ -78,7 +78,8 @@ export function address({ ipv6 = 64, trusted, ...others }: AddressOptions): (fro
  * Returns whether a request is of a client in a network, and whether that is certain. The framework's own notion does
  * not count: clients may have written it.
  */
-export function within(option: string, inside: readonly string[], trusted: readonly string[] | undefined): (request: object) => { inside: boolean; certain: boolean } {
+export function within(option: string, inside: readonly string[], trusted: readonly string[] | undefined): (request: object) => { inside: boolean;
+  certain: boolean } {
   const list = networks(option, inside)
   const proxies = networks('trusted', trusted ?? [])
   return (request) => {

@@ -112,6 +112,7 @@ export class Places<Request extends object> {
     const own: unknown = await key?.(request)
     if (key && own === undefined) return undefined
     const whose = key ? checkedKey(own) : this.#clients.key(request, name)
-    return await this.#limiter.lease(whose, { slots: typeof slots === 'function' ? await slots(request) : slots, ttl, signal, ...(timeout !== undefined && { timeout }) })
+    return await this.#limiter.lease(whose, { slots: typeof slots === 'function' ? await slots(request) : slots, ttl, signal,
+      ...(timeout !== undefined && { timeout }) })
   }
 }

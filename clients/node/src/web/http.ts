@@ -207,7 +207,8 @@ export class Clients<Request extends object> {
 }
 
 /** Returns the function of `skip`, which is checked. */
-export function skipping<Request extends object>(framework: string, skip: Common<Request>['skip'], trusted: readonly string[] | undefined): ((request: Request) => Maybe<boolean>) | undefined {
+export function skipping<Request extends object>(framework: string, skip: Common<Request>['skip'],
+  trusted: readonly string[] | undefined): ((request: Request) => Maybe<boolean>) | undefined {
   if (skip === undefined || typeof skip === 'function') return skip
   if (!Array.isArray(skip)) throw new TypeError(`skip must be a function, or a list of addresses and networks, such as ['10.0.0.0/8'], not ${typeof skip === 'string' ? `'${skip as string}'` : `a ${typeof skip}`}`)
   return inside(framework, 'skip', skip as readonly string[], trusted)

@@ -44,7 +44,8 @@ const known = ['limiter', 'limits', 'policy', 'key', 'cost', 'maxWait', 'outage'
  * Returns what each request passes before it is sent: it waits for its turn, or throws a `LimitedError`. `more` are
  * options of the caller.
  */
-export function gate<Request>(what: string, options: OutgoingOptions<Request>, more: readonly string[] = []): (request: Request, signal: AbortSignal | undefined) => Promise<void> {
+export function gate<Request>(what: string, options: OutgoingOptions<Request>,
+  more: readonly string[] = []): (request: Request, signal: AbortSignal | undefined) => Promise<void> {
   refuseOthers(what, options, [...known, ...more])
   const { limiter, key, cost, maxWait, outage = 'raise', overload = 'raise', mistake = 'raise' } = options
   asDecider(limiter)
@@ -56,7 +57,8 @@ export function gate<Request>(what: string, options: OutgoingOptions<Request>, m
   return async (request, signal) => {
     const name = typeof key === 'string' ? key : key(request)
     if (name === undefined) return
-    const call: Call = { verb: maxWait === undefined ? 'limit' : 'wait', keys: [{ name, limits }], ...(cost && { cost: cost(request) }), ...(maxWait !== undefined && { maxWait }) }
+    const call: Call = { verb: maxWait === undefined ? 'limit' : 'wait', keys: [{ name, limits }], ...(cost && { cost: cost(request) }),
+      ...(maxWait !== undefined && { maxWait }) }
     let result
     try {
       result = await limiter.decide(call, signal && { signal })

@@ -168,7 +168,8 @@ public final class Guard implements Decider, AutoCloseable {
 
   private CompletionStage<Result> afterProbe(Server server, Call call, Result probed) {
     if (probed.by() == Result.By.LOCAL) { // a lease is taken, and of a wait it was a look
-      return CompletableFuture.completedFuture(call.verb() == Call.Verb.LEASE ? probed : Objects.requireNonNull(local).decide(call, server.breaker.untilRetry()));
+      return CompletableFuture.completedFuture(call.verb() == Call.Verb.LEASE ? probed
+          : Objects.requireNonNull(local).decide(call, server.breaker.untilRetry()));
     }
     boolean answers = probed.by() == Result.By.POLICY || (call.verb() == Call.Verb.LEASE && probed.allowed());
     return answers ? CompletableFuture.completedFuture(probed) : next.decide(call);

@@ -194,7 +194,8 @@ class DoorsTest {
     try (Jedis jedis = server.client()) {
       prepare(jedis, one);
       URI uri = URI.create("redis://app:app@127.0.0.1:" + server.port);
-      try (Limiter limiter = Limiter.over(Remote.over(JedisConnection.of(uri, Duration.ofSeconds(30)), Commands.valueOf(one.get("commands").asText().toUpperCase(Locale.ROOT))))) {
+      try (Limiter limiter = Limiter.over(Remote.over(JedisConnection.of(uri, Duration.ofSeconds(30)),
+          Commands.valueOf(one.get("commands").asText().toUpperCase(Locale.ROOT))))) {
         String door = one.get("door").asText();
         if (door.equals("none")) {
           MistakeException mistake = assertThrows(MistakeException.class, () -> limiter.limit("k", QUOTA));

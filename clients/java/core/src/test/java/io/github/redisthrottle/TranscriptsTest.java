@@ -52,7 +52,8 @@ class TranscriptsTest {
         }
       }
       examples.keySet().removeAll(OTHERWISE);
-      all.add(DynamicContainer.dynamicContainer(file, examples.entrySet().stream().map(one -> DynamicTest.dynamicTest(one.getKey(), () -> holds(one.getValue())))));
+      all.add(DynamicContainer.dynamicContainer(file,
+          examples.entrySet().stream().map(one -> DynamicTest.dynamicTest(one.getKey(), () -> holds(one.getValue())))));
     }
     return all;
   }

@@ -149,7 +149,8 @@ enum Kind {
     Class<List<Long>> type = (Class) List.class;
     script.setResultType(type);
     RedisRateLimiter limiter =
-        new RedisRateLimiter(new ReactiveStringRedisTemplate(factory), script, new ConfigurationService(new DefaultListableBeanFactory(), () -> null, () -> null));
+        new RedisRateLimiter(new ReactiveStringRedisTemplate(factory), script,
+            new ConfigurationService(new DefaultListableBeanFactory(), () -> null, () -> null));
     // A rate is whole units in a second.
     int rate = (int) Math.max(1, asked.count() / asked.period().toSeconds());
     limiter.getConfig().put("route", new RedisRateLimiter.Config().setReplenishRate(rate).setBurstCapacity(asked.count()));

@@ -74,7 +74,8 @@ public final class JedisConnection implements io.github.redisthrottle.connection
   /** A caller in line; {@code patience} is null if somebody else watches the server. */
   private record Waiting(CompletableFuture<Object> reply, CompletionStage<Void> left, @Nullable Duration patience) {}
 
-  private JedisConnection(Pulse.@Nullable Place only, @Nullable ConnectionProvider provider, @Nullable Pool<Connection> pool, Executor executor, Runnable close) {
+  private JedisConnection(Pulse.@Nullable Place only, @Nullable ConnectionProvider provider, @Nullable Pool<Connection> pool, Executor executor,
+      Runnable close) {
     this.only = only;
     this.name = only == null ? "" : only.address().getHostString() + ":" + only.address().getPort() + (only.tls() ? " by TLS" : "");
     this.provider = provider;

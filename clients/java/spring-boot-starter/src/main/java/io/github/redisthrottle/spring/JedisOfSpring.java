@@ -50,7 +50,8 @@ record JedisOfSpring(JedisConnection next, ConnectionProvider provider) implemen
     if (sentinel != null) {
       JedisClientConfig master = config(client, timeout, sentinel.getUsername(), sentinel.getPassword(), sentinel.getDatabase());
       JedisClientConfig watcher = config(client, timeout, sentinel.getSentinelUsername(), sentinel.getSentinelPassword(), 0);
-      return of(new SentineledConnectionProvider(Objects.requireNonNull(sentinel.getMaster()).getName(), master, pool, addresses(sentinel.getSentinels()), watcher));
+      return of(new SentineledConnectionProvider(Objects.requireNonNull(sentinel.getMaster()).getName(), master, pool,
+          addresses(sentinel.getSentinels()), watcher));
     }
     RedisClusterConfiguration cluster = factory.getClusterConfiguration();
     if (cluster != null) {

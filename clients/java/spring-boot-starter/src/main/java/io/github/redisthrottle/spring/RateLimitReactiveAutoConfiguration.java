@@ -46,7 +46,8 @@ public class RateLimitReactiveAutoConfiguration {
   DeciderCustomizer offEventLoops(ObjectProvider<Connection> connections) {
     Connection connection = connections.getIfAvailable();
     boolean blocks = connection != null && Connections.blocks(connection);
-    return next -> blocks ? call -> CompletableFuture.supplyAsync(() -> next.decide(call), Schedulers.boundedElastic()::schedule).thenCompose(stage -> stage) : next;
+    return next -> blocks ? call -> CompletableFuture.supplyAsync(() -> next.decide(call),
+        Schedulers.boundedElastic()::schedule).thenCompose(stage -> stage) : next;
   }
 
   /** The request in which a method is called. */

@@ -30,7 +30,8 @@ public final class Skip {
 
   /** Returns whether a call is not limited. Outside of a request no client is known. */
   public boolean applies(EvaluationContext context) {
-    return expression != null ? Expressions.skips(expression, context) : networks != null && context.getRootObject().getValue() instanceof Facts facts && facts.isFrom(networks);
+    return expression != null ? Expressions.skips(expression, context)
+        : networks != null && context.getRootObject().getValue() instanceof Facts facts && facts.isFrom(networks);
   }
 
   /** Returns whether it asks who has signed in. */

@@ -25,7 +25,8 @@ import org.springframework.core.env.MapPropertySource;
 class MistakesTest {
   private static final WebApplicationContextRunner RUNNER =
       new WebApplicationContextRunner()
-          .withConfiguration(AutoConfigurations.of(RateLimitAutoConfiguration.class, RateLimitWebAutoConfiguration.class, RateLimitServletAutoConfiguration.class))
+          .withConfiguration(AutoConfigurations.of(RateLimitAutoConfiguration.class, RateLimitWebAutoConfiguration.class,
+              RateLimitServletAutoConfiguration.class))
           .withPropertyValues("redis-throttle.url=redis://127.0.0.1:1", "redis-throttle.limits.plans.pro=RATE 5/s");
 
   private static Throwable root(Throwable failure) {

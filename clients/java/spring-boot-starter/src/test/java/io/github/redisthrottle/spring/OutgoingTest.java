@@ -156,7 +156,8 @@ class OutgoingTest {
 
   @Test
   void eachAttemptOfFeignCounts() {
-    Service feign = Feign.builder().retryer(new Retryer.Default(1, 1, 3)).requestInterceptor(new LimitedFeign(limits.get("three").of("retries"))).target(Service.class, url);
+    Service feign = Feign.builder().retryer(new Retryer.Default(1, 1, 3))
+        .requestInterceptor(new LimitedFeign(limits.get("three").of("retries"))).target(Service.class, url);
     served(3, () -> assertThrows(RetryableException.class, feign::busy));
     served(0, () -> assertThrows(LimitedException.class, feign::get));
   }

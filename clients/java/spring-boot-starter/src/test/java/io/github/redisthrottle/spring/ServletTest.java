@@ -19,7 +19,8 @@ class ServletTest extends WebTest {
   static class SignIn {
     @Bean
     FilterRegistrationBean<Filter> signIn() {
-      FilterRegistrationBean<Filter> bean = new FilterRegistrationBean<>((request, response, chain) -> chain.doFilter(new SignedIn((HttpServletRequest) request), response));
+      FilterRegistrationBean<Filter> bean =
+          new FilterRegistrationBean<>((request, response, chain) -> chain.doFilter(new SignedIn((HttpServletRequest) request), response));
       bean.setOrder(-100);
       return bean;
     }

@@ -43,7 +43,8 @@ public final class RateLimitPostProcessor extends AbstractBeanFactoryAwareAdvisi
         ReflectionUtils.doWithMethods(one, this::read, method -> !Modifier.isStatic(method.getModifiers()) && !method.isBridge());
       }
     } else if (!type.getName().startsWith("org.springframework.")) {
-      ReflectionUtils.doWithMethods(type, method -> check(type, method), method -> !method.isBridge() && !method.isSynthetic() && method.getDeclaringClass() != Object.class);
+      ReflectionUtils.doWithMethods(type, method -> check(type, method),
+          method -> !method.isBridge() && !method.isSynthetic() && method.getDeclaringClass() != Object.class);
     }
     return super.postProcessAfterInitialization(bean, beanName);
   }

@@ -51,7 +51,8 @@ final class ReactiveCalls {
   }
 
   /** Decides a call. The publisher has what denied it, or nothing. */
-  private static Mono<Optional<Throwable>> decide(RateLimitInterceptor interceptor, BeanFactory beans, Method method, MethodInvocation invocation, ContextView context) {
+  private static Mono<Optional<Throwable>> decide(RateLimitInterceptor interceptor, BeanFactory beans, Method method, MethodInvocation invocation,
+      ContextView context) {
     SubscribedRequests requests = beans.getBeanProvider(SubscribedRequests.class).getIfAvailable();
     Requests otherwise = beans.getBeanProvider(Requests.class).getIfAvailable();
     Mono<CurrentRequest> current = requests != null ? requests.ofContext(context) : Mono.just(otherwise == null ? CurrentRequest.NONE : otherwise.ofThread());

@@ -55,7 +55,8 @@ public final class RateLimitWebFilter implements WebFilter, Ordered {
       return next;
     }
     Mono<Void> served = next;
-    return decide(route.get(), exchange, web).flatMap(decision -> decision.goesOn() ? served : cors.apply(exchange, Mono.defer(() -> refuse(exchange, decision))));
+    return decide(route.get(), exchange, web).flatMap(decision -> decision.goesOn() ? served
+        : cors.apply(exchange, Mono.defer(() -> refuse(exchange, decision))));
   }
 
   /** Decides about a request, and sets the fields of its response. */

@@ -124,7 +124,8 @@ public class ThrottleGatewayAutoConfiguration {
     }
   }
 
-  private static void check(String property, List<FilterDefinition> filters, ThrottleRateLimiter limiter, ThrottleGatewayFilterFactory throttle, ConfigurationService service) {
+  private static void check(String property, List<FilterDefinition> filters, ThrottleRateLimiter limiter, ThrottleGatewayFilterFactory throttle,
+      ConfigurationService service) {
     for (int i = 0; i < filters.size(); i++) {
       FilterDefinition filter = filters.get(i);
       String args = args(property, i);
