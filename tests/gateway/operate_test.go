@@ -291,6 +291,23 @@ func TestASecondProcessLeavesALiveSocketAlone(t *testing.T) {
 	assert.Equal(t, "OK 9", g.asks(ask("shop", 0, "user=1")))
 }
 
+// The metric that an alert asks is 1 while the newest files have a mistake, from the start on, and the last right ones decide meanwhile.
+func TestAMetricTellsOfFilesWithMistakes(t *testing.T) {
+	t.Parallel()
+	g := start(t, server.Start(t).Addr(), "domain: [", "FORCE_START_WITHOUT_INITIAL_CONFIG=true")
+	for _, step := range []struct {
+		text   string
+		failed float64
+		answer string
+	}{{"", 1, "no configuration has been loaded yet"}, {basic, 0, "OK 9"}, {"domain: shop\ndescriptors: [{}]\n", 1, "OK 8"}, {basic + "\n", 0, "OK 7"}} {
+		if step.text != "" {
+			g.write("limits.yaml", step.text)
+		}
+		await(t, "the metric follows", func() bool { return g.metric("throttle_gateway_config_load_failed") == step.failed })
+		assert.Contains(t, g.asks(ask("shop", 0, "user=1")), step.answer)
+	}
+}
+
 // A file that limits nothing is no mistake, but check does not pass it.
 func TestCheckRefusesAFileWithoutDescriptors(t *testing.T) {
 	t.Parallel()
