@@ -446,14 +446,40 @@ def test_a_function_that_never_returns_ends_no_readings(monkeypatch: pytest.Monk
         assert asks(1)
         await_true(lambda: asks(3) or len(calls) > 3, "the third reading counts")
         assert any("no answer within" in line for line in lines)
-        await_true(lambda: (asks(3), len(calls))[1] == 3 + policies._MOST_LOST, "all hang")
+        await_true(lambda: (asks(3), len(calls))[1] == 3 + policyhash.MOST_LOST, "all hang")
         for _ in range(20):
             assert asks(3)
             time.sleep(0.01)
-        assert len(calls) == 3 + policies._MOST_LOST, "those that hang are not piled up"
+        assert len(calls) == 3 + policyhash.MOST_LOST, "those that hang are not piled up"
     finally:
         hang.set()
     await_true(lambda: layer._lost == 0, "all have returned")
+
+
+async def test_those_of_asyncio_that_cannot_be_cancelled_are_not_piled_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policyhash, "_PATIENCE", 0.01)
+    hang, calls, lines = asyncio.Event(), list[int](), list[str]()
+
+    async def read() -> dict[str, str]:
+        calls.append(len(calls) + 1)
+        n = calls[-1]
+        while n > 1 and not hang.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await hang.wait()
+        return {"api": f"RATE {n}/h"}
+
+    limiter = AsyncLimiter(AsyncPolicies(AsyncFakeLimiter(), read, refresh="1ms", log=lines.append))
+    try:
+        await until(lambda: limiter.peek("k", API), lambda result: len(calls) == 1 + policyhash.MOST_LOST)
+        for _ in range(20):
+            assert (await limiter.peek("k", API)).limit == 1
+            await asyncio.sleep(0.01)
+        assert len(calls) == 1 + policyhash.MOST_LOST
+        assert ["no answer within" in line for line in lines[1:]] == [True], "a failure is said once"
+    finally:
+        hang.set()
+    await until(lambda: limiter.peek("k", API), lambda result: result.limit == calls[-1] > 1 + policyhash.MOST_LOST)
+    await limiter.close()
 
 
 async def test_nor_does_one_of_asyncio(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -164,6 +164,38 @@ descriptors:
 	}
 }
 
+// A list that shuts out or lets through holds for addresses alone: all else goes on to the rule for everybody.
+func TestWhatIsNoAddressIsInNoNetwork(t *testing.T) {
+	t.Parallel()
+	d := domain(t, `descriptors:
+- {key: ip, value: 10.0.0.0/8, rate_limit: {unlimited: true}}
+- {key: ip, value: 10.66.1.2/16, limits: [FIXED 0/d]}
+- {key: ip, value: 0.0.0.0/0, limits: [FIXED 1/d]}
+- {key: ip, value: "::/0", limits: [FIXED 2/d]}
+- {key: ip, value: "fe80::/10", limits: [FIXED 0/d]}
+- {key: ip, limits: [FIXED 3/d]}
+`)
+	for value, want := range map[string]string{
+		"10.66.0.1": "d.ip_10.66.1.2/16", "::ffff:10.66.0.1": "d.ip_10.66.1.2/16",
+		"::FFFF:0A42:0001": "d.ip_10.66.1.2/16", "0:0:0:0:0:ffff:10.66.0.1": "d.ip_10.66.1.2/16",
+		"10.65.255.255": "d.ip_10.0.0.0/8", "10.67.0.0": "d.ip_10.0.0.0/8",
+		"::ffff:10.1.2.3%eth0": "d.ip_10.0.0.0/8", "9.255.255.255": "d.ip_0.0.0.0/0", "11.0.0.0": "d.ip_0.0.0.0/0",
+		"::ffff:203.0.113.7": "d.ip_0.0.0.0/0", "10.0.0.0/0": "d.ip_0.0.0.0/0", "fe80::1%eth0": "d.ip_fe80::/10",
+		"febf::1": "d.ip_fe80::/10", "fec0::1": "d.ip_::/0", "64:ff9b::10.66.0.1": "d.ip_::/0",
+		"::10.66.0.1": "d.ip_::/0", "010.1.2.3": "d.ip", "10.1.2.3.": "d.ip", "10.1.2.3:80": "d.ip",
+		"[fe80::1]:80": "d.ip", "[fe80::1]": "d.ip", " 10.1.2.3": "d.ip", "10.1.2.3 ": "d.ip",
+		"10.1.2.3, 203.0.113.7": "d.ip", "203.0.113.7, 10.1.2.3": "d.ip", "167903747": "d.ip",
+		"0x0a010203": "d.ip", "10.1.515": "d.ip", "10.1.2.3/33": "d.ip", "10.1.2.3/+8": "d.ip",
+		"10.1.2.3/08": "d.ip", "10.1.2.3/": "d.ip", "/8": "d.ip", "unknown": "d.ip", "@": "d.ip",
+		"1.2.3.4%0": "d.ip", "fe80::1%": "d.ip", "10.1.2.3\x00": "d.ip",
+	} {
+		m := d.Match([]Entry{{Key: "ip", Value: value}})
+		if assert.NotNil(t, m.Rule, value) {
+			assert.Equal(t, want, m.Rule.path, value)
+		}
+	}
+}
+
 // An address is one, however it is spelled. What stands in the file counts as it stands there first.
 func TestAnAddressMatchesInEachSpelling(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,7 @@ from .._core.forked import begun_in_children
 from .._core.result import Result
 from .._core.undecided import log as _log
 from .._core.verbs import AsyncDecider, Decider, is_decider
-from .._server.policyhash import AsyncHashFunction, HashFunction, async_source_of, source_of
+from .._server.policyhash import MOST_LOST, AsyncHashFunction, HashFunction, async_source_of, source_of
 from .._server.pool import AsyncClient, Client
 from .policybook import Book, names_in
 
@@ -29,8 +29,6 @@ _JITTER = 0.1
 _LOST = 10.0
 """After which time a reading is given up, in seconds: a function does not return, or an event loop has begun it and
 does not go on."""
-_MOST_LOST = 10
-"""How many readings may be given up that have not returned yet. Beyond that, no other begins."""
 _STEP = 0.005
 
 
@@ -138,7 +136,7 @@ class Policies(_Policing):
 
     def _start(self, now: float) -> None:
         with self._lock:
-            if now < self._due or self._closed or (self._reading and (now - self._began < _LOST or self._lost >= _MOST_LOST)):
+            if now < self._due or self._closed or (self._reading and (now - self._began < _LOST or self._lost >= MOST_LOST)):
                 return
             lost = self._reading
             self._lost += lost

@@ -18,6 +18,8 @@ AsyncHashFunction = Callable[[], Hash | Awaitable[Hash]]
 _TIMEOUT = "200ms"
 _PATIENCE = 10.0
 """How long a function of asyncio may take, in seconds."""
+MOST_LOST = 10
+"""How many readings may be given up that have not returned yet. Beyond that, no other begins."""
 _VERSION = "@version"
 
 
@@ -91,8 +93,14 @@ class _OfServer:
 class _AsyncOfFunction:
     def __init__(self, function: AsyncHashFunction) -> None:
         self._function = function
+        self._lost: set[asyncio.Future[Hash]] = set()
 
     async def read(self, version: str | None) -> Hash | None:
+        for lost in list(self._lost):  # which may not end when they are cancelled
+            if lost.done() or lost.get_loop().is_closed():
+                self._lost.discard(lost)
+        if len(self._lost) >= MOST_LOST:
+            raise TimeoutError(f"{MOST_LOST} readings that were given up have not returned")
         given = self._function()
         if isinstance(given, Awaitable):
             task = asyncio.ensure_future(given)
@@ -101,6 +109,7 @@ class _AsyncOfFunction:
             finally:  # also where the layer is closed, and this is cancelled
                 is_late = task.cancel()
             if is_late:
+                self._lost.add(task)
                 raise TimeoutError(f"there is no answer within {_PATIENCE:g} s")
             given = task.result()
         return _of_function(given, version)
