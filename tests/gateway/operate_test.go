@@ -291,7 +291,8 @@ func TestASecondProcessLeavesALiveSocketAlone(t *testing.T) {
 	assert.Equal(t, "OK 9", g.asks(ask("shop", 0, "user=1")))
 }
 
-// The metric that an alert asks is 1 while the newest files have a mistake, from the start on, and the last right ones decide meanwhile.
+// The metric that an alert asks is 1 while the newest files have a mistake, from the start on. The last right ones
+// decide meanwhile.
 func TestAMetricTellsOfFilesWithMistakes(t *testing.T) {
 	t.Parallel()
 	g := start(t, server.Start(t).Addr(), "domain: [", "FORCE_START_WITHOUT_INITIAL_CONFIG=true")

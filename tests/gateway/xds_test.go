@@ -283,7 +283,8 @@ func TestAServerThatSaysNothing(t *testing.T) {
 	unknown := managed(t, redis, m.address, "CONFIG_GRPC_XDS_NODE_ID=another")
 	hangs := managed(t, redis, mute.Addr().String())
 	await(t, "the log names the setting", func() bool {
-		return strings.Contains(unknown.Log(), "nothing for this node yet: it knows the node by CONFIG_GRPC_XDS_NODE_ID") && strings.Contains(unknown.Log(), "node=another")
+		log := unknown.Log()
+		return strings.Contains(log, "nothing for this node yet: it knows the node by CONFIG_GRPC_XDS_NODE_ID") && strings.Contains(log, "node=another")
 	})
 	await(t, "the log says that nobody answers", func() bool { return strings.Contains(hangs.Log(), "the management server is not reached") })
 	for _, g := range []*gateway{unknown, hangs} {
