@@ -126,10 +126,11 @@ servers: ## servers: fetch the servers of test-matrix into build/servers
 	@for name in $$(grep -v '^#' scripts/servers.txt | cut -d ' ' -f 1); do scripts/fetch-server $$name || exit; done
 
 # -short: a million random steps in one goroutine find no race. What a solver or a model checker says has none either.
+# -vet: make lint runs go vet. -w: nobody debugs these programs.
 race: ## prove: unit tests under the race detector
 	@scripts/setup $(STAGE)
-	@scripts/seeded go test -race -short $(filter-out %/proof/protocols,$(PURE))
-	GOWORK=off go -C scripts/tools test -race ./... # not in the workspace
+	@scripts/seeded go test -race -short -vet=off -ldflags=-w -timeout 30m $(filter-out %/proof/protocols,$(PURE))
+	GOWORK=off go -C scripts/tools test -race -vet=off -ldflags=-w ./... # not in the workspace
 
 # What is below proof/ is a package of tests that looks further where PROVE is set; so does line.
 prove: ## prove: what is proven for all inputs, and tried exhaustively: the proofs of docs/internals/proof.md (ARGS=)

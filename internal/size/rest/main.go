@@ -136,6 +136,9 @@ func (r recorded) ask(lines string) error {
 	return nil
 }
 
+// Linux takes 128 KiB.
+const longest = 100_000
+
 // rest returns arguments of go test, and how many tests there are. A name is that of a test in any of the packages:
 // some run again for the name that they share.
 func (r recorded) rest() (args []string, all int, err error) {
@@ -155,6 +158,10 @@ func (r recorded) rest() (args []string, all int, err error) {
 	if len(args) == 0 {
 		return nil, all, errors.New("none was smaller before")
 	}
+	run := "^(" + strings.Join(slices.Sorted(maps.Keys(names)), "|") + ")$"
+	if len(run) > longest {
+		return nil, all, fmt.Errorf("%d names are more than fit into an argument", len(names))
+	}
 	slices.Sort(args)
-	return append(args, "-run", "^("+strings.Join(slices.Sorted(maps.Keys(names)), "|")+")$"), all, nil
+	return append(args, "-run", run), all, nil
 }
