@@ -10,8 +10,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"redis-throttle/internal/size"
 )
 
 // Gateway is throttle-gateway as a process.
@@ -22,10 +20,10 @@ type Gateway struct {
 	log   Log
 }
 
-// GatewayCommand is a gateway on a server, on free ports. In full, the program is the static one that is released.
+// GatewayCommand is a gateway on a server, on free ports. The program is the static one that is released.
 func GatewayCommand(t testing.TB, redis string, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(Built(t, "gateway/throttle-gateway", size.Of("CGO_ENABLED=1", "CGO_ENABLED=0")), args...)
+	cmd := exec.Command(Built(t, "gateway/throttle-gateway", "CGO_ENABLED=0"), args...)
 	cmd.Env = append(os.Environ(), "REDIS_URL="+redis, "REDIS_TIMEOUT=5s",
 		"HOST=127.0.0.1", "PORT=0", "GRPC_HOST=127.0.0.1", "GRPC_PORT=0", "DEBUG_PORT=0", "PROMETHEUS_ADDR=127.0.0.1:0")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
