@@ -1,6 +1,10 @@
 package stack
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"redis-throttle/limiter/window"
+)
 
 // A limit that counts units, alone in its call and its key: most calls that are not of a lone rate. It is decided as by
 // Take, but without what several limits, terms and other states need.
@@ -25,19 +29,26 @@ func (s *Stack) TakeLone(result *Result, limit *Limit, value []byte, cost, nowNs
 	if len(value) > 0 && l.Decode(value[loneStateAt:]) != nil {
 		return false
 	}
-	corrected := l.BringTo(nowNs)
 	*result = Result{}
-	if retryNs := l.RetryAfter(nowNs, cost); retryNs != 0 {
-		result.Limited, result.RetryAfterNs = true, retryNs
-		result.Changed = corrected && cost > 0
+	var corrected bool
+	var retryNs int64
+	if l.kind == Window {
+		var d window.Decision
+		l.window.TakeTo(&d, nowNs, cost)
+		corrected, retryNs = d.Corrected, d.RetryNs
+		result.Limit, result.Remaining, result.ResetAfterNs, result.NextAfterNs = d.Count, d.Available, d.ResetNs, d.NextNs
 	} else {
-		result.RetryAfterNs, result.Granted = Never, cost
-		if cost > 0 {
+		corrected = l.BringTo(nowNs)
+		if retryNs = l.RetryAfter(nowNs, cost); retryNs == 0 && cost > 0 {
 			l.Charge(nowNs, cost, 0)
-			result.Changed = true
 		}
+		result.Limit, result.Remaining, result.ResetAfterNs, result.NextAfterNs = l.Standing(nowNs)
 	}
-	result.Limit, result.Remaining, result.ResetAfterNs, result.NextAfterNs = l.Standing(nowNs)
+	if retryNs == 0 {
+		result.RetryAfterNs, result.Granted, result.Changed = Never, cost, cost > 0
+	} else {
+		result.Limited, result.RetryAfterNs, result.Changed = true, retryNs, corrected && cost > 0
+	}
 	return true
 }
 

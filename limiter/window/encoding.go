@@ -22,29 +22,35 @@ func (s *entries) Append(dst []byte) []byte {
 	if n == 0 {
 		return dst
 	}
-	unitWidth := s.widestUnits()
-	dst = slices.Grow(dst, encodedLen(n, s.timeWidth, unitWidth))
-	dst = append(dst, byte(n), byte(unitWidth))
-	dst = append(dst, s.instants[s.first*s.timeWidth:(s.end-1)*s.timeWidth]...)
-	if unitWidth == s.unitWidth {
-		dst = append(dst, s.units[s.first*unitWidth:s.end*unitWidth]...)
-	} else {
-		for i := s.first; i < s.end; i++ {
-			units := uint64(s.unitsOf(i))
-			for range unitWidth {
-				dst = append(dst, byte(units))
-				units >>= 8
-			}
-		}
+	if s.unitWidth > 1 {
+		s.narrow()
 	}
-	return binary.LittleEndian.AppendUint64(dst, uint64(s.last))
+	start, length := len(dst), encodedLen(n, s.timeWidth, s.unitWidth)
+	dst = slices.Grow(dst, length)[:start+length]
+	to := dst[start:]
+	to[0], to[1] = byte(n), byte(s.unitWidth)
+	units := to[headerLen+copy(to[headerLen:], s.instants[s.first*s.timeWidth:(s.end-1)*s.timeWidth]):]
+	copy(units, s.units[s.first*s.unitWidth:s.end*s.unitWidth])
+	binary.LittleEndian.PutUint64(to[length-wordLen:], uint64(s.last))
+	return dst
+}
+
+// narrow leaves as many bytes for units as the largest number needs.
+//
+//go:noinline
+func (s *entries) narrow() {
+	unitWidth := s.widestUnits()
+	if unitWidth == s.unitWidth {
+		return
+	}
+	for i := s.first; i < s.end; i++ { // from the first: fields move towards it
+		putField(s.units[i*unitWidth:], uint64(s.unitsOf(i)), unitWidth)
+	}
+	s.unitWidth = unitWidth
 }
 
 // widestUnits is the number of bytes that the largest number of units needs.
 func (s *entries) widestUnits() int {
-	if s.unitWidth == 1 {
-		return 1
-	}
 	widest := 1
 	for i := s.first; i < s.end && widest < s.unitWidth; i++ {
 		widest = max(widest, width(uint64(s.unitsOf(i))))
@@ -68,11 +74,10 @@ func (w *Window) Decode(encoded []byte) error {
 		return ErrEncoding
 	}
 	// The columns are checked where they are kept: there is room for a word behind every field of theirs.
-	instants := encoded[headerLen:]
-	units := instants[(n-1)*timeWidth:]
-	copy(w.instants[:], instants[:(n-1)*timeWidth])
-	copy(w.units[:], units[:n*unitWidth])
-	last := binary.LittleEndian.Uint64(units[n*unitWidth:])
+	// What is copied beyond them is never read.
+	copy(w.instants[:], encoded[headerLen:])
+	copy(w.units[:], encoded[headerLen+(n-1)*timeWidth:])
+	last := binary.LittleEndian.Uint64(encoded[len(encoded)-wordLen:])
 
 	if last > math.MaxInt64 || !w.checkInstants(n-1, timeWidth, last, w.span()) ||
 		n == maxEntries && int64(last) != w.lastOfSlot(int64(last)) {

@@ -114,6 +114,20 @@ func exercise(t *testing.T, limit window.Limit, s window.Window, now, quantity i
 	require.Equal(t, current.Available(now), available)
 	require.Equal(t, reset, resetAfter(&current, now))
 
+	decided, after := s, current
+	var d window.Decision
+	decided.TakeTo(&d, now, quantity)
+	one := s
+	require.Equal(t, one.BringTo(now), d.Corrected)
+	require.Equal(t, retry, d.RetryNs)
+	if retry == 0 {
+		after = charged
+		after.BringTo(now)
+	}
+	count, left, resetNs, nextNs := after.Standing(now)
+	require.Equal(t, []int64{count, left, resetNs, nextNs}, []int64{d.Count, d.Available, d.ResetNs, d.NextNs})
+	require.Equal(t, after.Append(nil), decided.Append(nil))
+
 	for _, left := range []window.Window{charged, refunded, current, denied} {
 		read := window.Window{Limit: limit}
 		written := left.Append(nil)

@@ -256,6 +256,44 @@ func (w *Window) Refund(nowNs, quantity int64) int64 {
 	return quantity
 }
 
+// Decision is what comes of a request, and the state after it: what BringTo, RetryAfter and Standing return.
+type Decision struct {
+	Corrected                                  bool
+	RetryNs, Count, Available, ResetNs, NextNs int64
+}
+
+// TakeTo is BringTo, RetryAfter, Charge of a quantity that is available, and Standing, in one.
+func (w *Window) TakeTo(d *Decision, nowNs, quantity int64) {
+	d.Corrected = w.BringTo(nowNs)
+	d.RetryNs, d.ResetNs, d.NextNs = 0, 0, 0
+	switch lacking := quantity - (w.count - w.total); {
+	case quantity > w.count:
+		d.RetryNs = Never
+	case quantity <= 0:
+	case lacking > 0:
+		d.RetryNs = w.freedAfter(nowNs, lacking)
+	default:
+		w.record(nowNs, quantity)
+		w.total += quantity
+	}
+	free := w.count - w.total
+	d.Count, d.Available = w.count, max(free, 0)
+	if w.total > 0 {
+		d.ResetNs = addSaturating(w.period, w.last-nowNs)
+		d.NextNs = w.freedAfter(nowNs, max(-free, 0)+1)
+	}
+}
+
+// freedAfter is untilFreed of a state that was brought to nowNs: no entry is misdated.
+func (w *Window) freedAfter(nowNs, units int64) int64 {
+	i := w.first
+	for of := w.unitsOf(i); units > of; of = w.unitsOf(i) {
+		units -= of
+		i++
+	}
+	return addSaturating(w.period, w.instant(i)-nowNs)
+}
+
 // BringTo brings the state to nowNs: it drops entries that have left the window. If the clock was
 // set back, it rewrites later entries as charged now, and returns true: the state then has to be
 // stored, even if the request is denied. Otherwise it would block for as long as the clock was set back.
