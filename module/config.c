@@ -67,8 +67,6 @@ static int setAtLoad(RedisModuleCtx *ctx, int (*set)(const char *, RedisModuleSt
 }
 
 static int configureWithoutServer(RedisModuleCtx *ctx, const throttleOptions *atLoad) {
-  setTop(NULL, atLoad->top, NULL, NULL);
-  setMaxWaiting(NULL, atLoad->maxWaiting, NULL, NULL);
   if (setAtLoad(ctx, setAliases, atLoad->aliases) != API_OK) return API_ERR;
   return setAtLoad(ctx, throttleSetZones, atLoad->zones);
 }
@@ -76,6 +74,9 @@ static int configureWithoutServer(RedisModuleCtx *ctx, const throttleOptions *at
 // The load arguments are the defaults, so that CONFIG SET and CONFIG REWRITE outlast them.
 int throttleConfigure(RedisModuleCtx *ctx, const throttleOptions *atLoad) {
   throttleZonesProblem[0] = throttleAliasesProblem[0] = 0;
+  // The server sets no value that it has been told: from the start, what is told is in force.
+  setTop(NULL, atLoad->top, NULL, NULL);
+  setMaxWaiting(NULL, atLoad->maxWaiting, NULL, NULL);
   if (!api.RegisterNumericConfig || !api.RegisterStringConfig || !api.LoadConfigs) return configureWithoutServer(ctx, atLoad);
   const throttleOptions *o = atLoad;
   if (api.RegisterNumericConfig(ctx, "top", o->top, 0, 0, o->topMax, getTop, setTop, NULL, NULL) != API_OK) return API_ERR;

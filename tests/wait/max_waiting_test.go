@@ -130,6 +130,28 @@ func TestMaxWaitingIsChangedWhileCallersWait(t *testing.T) {
 	}
 }
 
+// What a server is started with is in force, also 0, which it takes for what a module begins with.
+func TestMaxWaitingIsInForceFromTheStart(t *testing.T) {
+	server.NeedsServer(t, "load arguments")
+	t.Parallel()
+	if p, err := server.DefaultProgram(); err != nil || !p.AtLeast(7, 0) {
+		t.Skip("modules have configurations since Redis 7.0")
+	}
+	for _, bound := range []string{"0", "3", "10000"} {
+		for from, option := range map[string]server.Option{
+			"file": server.Config("throttle.max-waiting " + bound), "load argument": server.ModuleArgs("max-waiting", bound),
+		} {
+			t.Run(bound+" by "+from, func(t *testing.T) {
+				t.Parallel()
+				s := kit.StartConfigurable(t, option)
+				assert.Equal(t, bound, fmt.Sprint(s.InfoInt("throttle", "throttle_max_waiting")))
+				kit.MustDoAll(t, s.Raw(), "CONFIG SET throttle.max-waiting 7", "CONFIG SET throttle.max-waiting "+bound)
+				assert.Equal(t, bound, fmt.Sprint(s.InfoInt("throttle", "throttle_max_waiting")))
+			})
+		}
+	}
+}
+
 // Without a setting, callers in line take a quarter of maxmemory at most, by the figure of docs/operating.md.
 func TestMaxWaitingGoesByMaxmemory(t *testing.T) {
 	server.NeedsServer(t, "maxmemory")
