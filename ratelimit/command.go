@@ -105,12 +105,14 @@ func (c *Call) room() int {
 	return words
 }
 
-// boxedSeveral are the names of commands on several keys as arguments.
-var boxedSeveral = map[Verb]any{VerbLimit: "CL.MLIMIT", VerbSettle: names[VerbSettle]}
-
-// roomForSeveral is room for commands on several keys.
+// roomForSeveral is for how many words on several keys a slice is made. Only calls with several options have
+// more.
 func (c *Call) roomForSeveral() int {
-	words := 12 + 6*len(c.Keys) // the command, the number of keys, options; each key, NEXT, SLOTS, TTL
+	// The command, the number of keys, COST and its number, an option and its value, COMPACT, EACH; each key, NEXT.
+	words := 8 + 2*len(c.Keys)
+	if c.ID != "" {
+		words += 2 + 4*len(c.Keys) // ID, SLOTS, TTL
+	}
 	for i := range c.Keys {
 		for j := range c.Keys[i].Limits {
 			words += int(c.Keys[i].Limits[j].size)
@@ -122,12 +124,15 @@ func (c *Call) roomForSeveral() int {
 // writeSeveral writes CL.MLIMIT and CL.SETTLE.
 func (c *Call) writeSeveral(cmd *command) error {
 	args := make([]any, 0, c.roomForSeveral())
-	args = append(args, boxedSeveral[c.Verb], strconv.Itoa(len(c.Keys)))
+	args = append(args, any("CL.MLIMIT"), strconv.Itoa(len(c.Keys)))
+	if c.Verb == VerbSettle {
+		args[0] = boxed[VerbSettle]
+	}
 	cmd.key = 2
 	same, rules := true, 0
 	for i := range c.Keys {
 		args = append(args, c.Keys[i].Name)
-		same = same && c.Keys[i].TTL == 0 && slices.EqualFunc(c.Keys[i].Limits, c.Keys[0].Limits, sameWords)
+		same = same && c.Keys[i].TTL == 0 && (i == 0 || sameWords(c.Keys[i].Limits, c.Keys[0].Limits))
 		rules += len(c.Keys[i].Limits)
 	}
 	for i := range c.Keys {
@@ -167,7 +172,18 @@ func (c *Call) writeSeveral(cmd *command) error {
 	return nil
 }
 
-func sameWords(a, b Limit) bool { return a.size == b.size && a.words == b.words }
+func sameWords(a, b Limits) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		x, y := &a[i], &b[i]
+		if x != y && !slices.Equal(x.words[:x.size], y.words[:y.size]) {
+			return false
+		}
+	}
+	return true
+}
 
 func (c *Call) writeLimits(args []any, limits Limits) []any {
 	for i := range limits {

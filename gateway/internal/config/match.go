@@ -178,15 +178,14 @@ const hashTagDomain = "domain"
 // appendPlain appends text without the characters that separate the parts of a key.
 func appendPlain(b []byte, text string) []byte {
 	text = keyby.Shorten(longest, text)
+	plain := 0 // where what is appended as it is begins
 	for i := range len(text) {
-		switch c := text[i]; {
-		case c == '%' || c == '|' || c == '=' || c == '{' || c == '}' || c < ' ' || c == 0x7f:
-			b = append(b, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])
-		default:
-			b = append(b, c)
+		if c := text[i]; c == '%' || c == '|' || c == '=' || c == '{' || c == '}' || c < ' ' || c == 0x7f {
+			b = append(append(b, text[plain:i]...), '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])
+			plain = i + 1
 		}
 	}
-	return b
+	return append(b, text[plain:]...)
 }
 
 // Override is the match of a descriptor that brings its own limit, which is not shared with the file's. Its key does
