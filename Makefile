@@ -26,14 +26,14 @@ STAGE := build
 lint: STAGE := lint
 test-upstream: STAGE := build
 test test-unit test-server test-upgrade: STAGE := run
-test-dev test-full test-matrix bench bench-curves bench-wakeups bench-client bench-libraries bench-gateway bench-dev soak soak-gateway ordeal mutate-c mutate-lua: STAGE := full
+test-dev test-full test-matrix bench bench-callers bench-curves bench-wakeups bench-client bench-libraries bench-gateway bench-dev soak soak-gateway ordeal mutate-c mutate-lua: STAGE := full
 # Whatever a test asks for has to be there (internal/size).
 test-full test-matrix: export THROTTLE_INSTALLED := 1
 release check-release: STAGE := release
 check-arm64: STAGE := emulate
 prove: STAGE := prove
 
-.PHONY: help setup build build-check build-dev build-gateway build-replay run dev test test-anywhere test-dev test-full test-upstream test-unit test-server test-upgrade test-matrix servers race prove mutate mutate-c mutate-lua soak soak-gateway ordeal check-docker fuzz bench bench-curves bench-wakeups bench-count bench-client bench-libraries bench-dev bench-gateway bench-unit pgo lint check-zones release check-release check-arm64 clean
+.PHONY: help setup build build-check build-dev build-gateway build-replay run dev test test-anywhere test-dev test-full test-upstream test-unit test-server test-upgrade test-matrix servers race prove mutate mutate-c mutate-lua soak soak-gateway ordeal check-docker fuzz bench bench-callers bench-kit bench-curves bench-wakeups bench-count bench-client bench-libraries bench-dev bench-gateway bench-unit pgo lint check-zones release check-release check-arm64 clean
 
 # A target is in the group whose name stands behind its ##.
 help: ## everyday: this list
@@ -176,18 +176,34 @@ fuzz: ## prove: fuzz each target for FUZZTIME=10s
 # adds other modules; ARGS="--help" tells the rest.
 BENCH = go build -o build/throttle-bench ./bench/throttle-bench && \
 	scripts/with-args build/throttle-bench --server "$$(scripts/find-server "$$SERVER")"
+# BENCH_BUILT is a folder that bench-kit has filled: then nothing is built, and neither Go nor a C compiler is needed.
+ifneq ($(BENCH_BUILT),)
+BENCH = scripts/with-args "$(BENCH_BUILT)/throttle-bench" --module "$(BENCH_BUILT)/throttle.so" --server "$$(scripts/find-server "$$SERVER")"
+export BENCH_BUILT
+else
+bench bench-curves bench-wakeups bench-callers: build
+endif
 
 BENCHED = $(addprefix ./,$(sort $(dir $(shell git grep -l '^func Benchmark' -- '*_test.go' ':!tests'))))
 
 # Beside another module, servers since Redis 7.2 are asked more than those before.
-bench: build ## measure: the commands beside SET, the floor and the usual Lua, and beside another module on three servers (SERVER= PEERS= ARGS='--so before.so')
+bench: ## measure: the commands beside SET, the floor and the usual Lua, and beside another module on three servers (SERVER= PEERS= ARGS='--so before.so')
 	@$(BENCH) --beside-on "$$(scripts/find-server redis-8.0)" --beside-on "$$(scripts/find-server valkey-sid)"
 
-bench-curves: build ## measure: the same by number of keys and clients; with AOF and replicas (SERVER= ARGS=keys)
+bench-curves: ## measure: the same by number of keys and clients; with AOF and replicas (SERVER= ARGS=keys)
 	@$(BENCH) curve
 
-bench-wakeups: build ## measure: what the module's threads do, idle and under load (SERVER= ARGS=)
+bench-wakeups: ## measure: what the module's threads do, idle and under load (SERVER= ARGS=)
 	@$(BENCH) wakeups
+
+bench-callers: ## measure: callers in line: the memory of each, and the slowest PING meanwhile (SERVER= ARGS='--callers 10000')
+	@$(BENCH) callers
+
+bench-kit: build ## measure: build/bench-kit, with which BENCH_BUILT=build/bench-kit make bench needs neither Go nor a compiler
+	@mkdir -p build/bench-kit
+	@CGO_ENABLED=0 go build -o build/bench-kit/throttle-bench ./bench/throttle-bench
+	@cp -p build/throttle.so build/bench-kit/
+	@build/bench-kit/throttle-bench floors --floors build/bench-kit
 
 bench-count: STAGE := count
 bench-count: build ## measure: instructions and cache misses of each call, counted by valgrind (SERVER= ARGS='-c throttle')

@@ -36,6 +36,7 @@ type lineup struct {
 	hosts    map[string]*host
 	entrants []*entrant
 	skipped  []string // why a contender is not among the entrants
+	load     string   // of the machine, at the start
 }
 
 // host is a server and the connections to it that put load on it.
@@ -72,7 +73,7 @@ type entrant struct {
 // assemble starts the servers the contenders need, with further arguments for each, and
 // gives them the time to settle. Close the lineup, also when it fails.
 func (l *lineup) assemble(ctx context.Context, list []contender, serverArgs ...string) {
-	l.hosts = map[string]*host{}
+	l.hosts, l.load = map[string]*host{}, machineLoad()
 	// The host with the module is there in any case: the results name its version.
 	l.startHost(ctx, contender{}, serverArgs)
 	for _, c := range list {
@@ -123,11 +124,11 @@ func (l *lineup) startHost(ctx context.Context, of contender, args []string) {
 	case hostMain:
 		modules = []string{"--loadmodule", l.options.Module}
 	case hostOther:
-		modules = []string{"--loadmodule", l.options.Module, "--loadmodule", buildFloor(ctx, dir)}
+		modules = []string{"--loadmodule", l.options.Module, "--loadmodule", l.floor(ctx, "floor.so", dir, buildFloor)}
 	case hostFloor:
-		modules = []string{"--loadmodule", buildFloor(ctx, dir)}
+		modules = []string{"--loadmodule", l.floor(ctx, "floor.so", dir, buildFloor)}
 	case hostGo:
-		modules = []string{"--loadmodule", buildGoFloor(ctx, dir)}
+		modules = []string{"--loadmodule", l.floor(ctx, "floor-go.so", dir, buildGoFloor)}
 	case hostTop:
 		modules = []string{"--loadmodule", l.options.Module, "top", "1000"}
 	case hostPlain, hostFunctions:
@@ -137,6 +138,30 @@ func (l *lineup) startHost(ctx context.Context, of contender, args []string) {
 	l.hosts[key] = &host{Server: server.Start(ctx, cmp.Or(of.Program, l.options.Server), append(modules, args...)...)}
 	if name == hostFunctions {
 		must.Do(l.hosts[key].FunctionLoad(ctx, functions.Library).Err())
+	}
+}
+
+// floor is the path of a floor: among those that were built before, or one that build builds.
+func (l *lineup) floor(ctx context.Context, name, dir string, build func(ctx context.Context, dir string) string) string {
+	if l.options.Floors == "" {
+		return build(ctx, dir)
+	}
+	path := must.Get(filepath.Abs(filepath.Join(l.options.Floors, name)))
+	if _, err := os.Stat(path); err != nil {
+		must.Fail("--floors: %w; make bench-kit builds it", err)
+	}
+	return path
+}
+
+// floors builds both into a folder.
+func floors(ctx context.Context, into string) {
+	if into == "" {
+		must.Fail("--floors names the folder to build into")
+	}
+	for name, build := range map[string]func(context.Context, string) string{"floor.so": buildFloor, "floor-go.so": buildGoFloor} {
+		dir := must.Get(os.MkdirTemp(must.Get(filepath.Abs(into)), ".build-")) // not another file system
+		defer os.RemoveAll(dir)
+		must.Do(os.Rename(build(ctx, dir), filepath.Join(into, name)))
 	}
 }
 

@@ -44,6 +44,10 @@ func run(ctx context.Context, args []string) (err error) {
 		curves(ctx, o)
 	case "wakeups":
 		wakeups(ctx, o)
+	case "callers":
+		callers(ctx, o)
+	case "floors":
+		floors(ctx, o.Floors)
 	case "count":
 		count(ctx, o)
 	case "draw":

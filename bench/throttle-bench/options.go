@@ -24,10 +24,12 @@ type options struct {
 	Contenders    string        `short:"c" help:"Take only contenders whose name matches this regular expression, what they are compared with, and SET PX."`
 	Rounds        int           `short:"r" default:"${rounds}" help:"Rounds for execution times. In a round every contender has a slice."`
 	LatencyRounds int           `default:"${latency_rounds}" help:"Rounds for latencies, whose slices take longer."`
+	Floors        string        `env:"BENCH_BUILT" help:"Folder with floor.so and floor-go.so, as floors builds them; without one they are compiled."`
+	Callers       int           `default:"100000" help:"callers: how many wait, or as many as the process may have files open."`
 	Keys          int           `short:"k" default:"${keys}" help:"Keys that calls are spread over."`
 	Calls         int           `short:"n" default:"${calls}" help:"Calls of a slice. Latency with many clients takes five times as many."`
 	Settle        time.Duration `default:"${settle}" help:"How long servers are left alone at first. The module looks once a second whether anybody listens to its writes."`
-	Watch         time.Duration `name:"seconds" default:"${seconds}" help:"wakeups: how long each situation is watched."`
+	Watch         time.Duration `name:"seconds" default:"${seconds}" help:"wakeups, callers: how long each situation is watched."`
 	MemoryKeys    int           `default:"${memory_keys}" help:"Keys whose memory is measured. Best a power of two."`
 	Points        int           `default:"${points}" help:"curve: measure only so many points of each."`
 	Out           string        `short:"o" default:"${out}" help:"Folder for results and charts."`
@@ -38,6 +40,8 @@ type options struct {
 	Curve struct {
 		Names []string `arg:"" optional:"" help:"Which curves; by default all."`
 	} `cmd:"" help:"Measure how figures change with scale: keys, clients, durability."`
+	InLine  struct{} `cmd:"" name:"callers" help:"Measure callers that wait: the memory of each, and the slowest PING meanwhile."`
+	Make    struct{} `cmd:"" name:"floors" help:"Build the floors into --floors."`
 	Wakeups struct{} `cmd:"" help:"Watch what the module's threads do, idle and under load."`
 	Count   struct{} `cmd:"" help:"Count the instructions and cache misses of each call, with valgrind."`
 	Draw    struct{} `cmd:"" help:"Draw the charts of the results in --out anew, without measuring."`
@@ -59,12 +63,15 @@ func parseOptions(args []string) (o options) {
 	}
 	parser := must.Get(kong.New(&o, kong.Name("throttle-bench"), kong.Description("Measures the module against its rivals, on real servers."), vars))
 	o.command, _, _ = strings.Cut(must.Get(parser.Parse(args)).Command(), " ")
-	path, err := exec.LookPath(o.Server)
-	if err != nil {
+	if path, err := exec.LookPath(o.Server); err == nil {
+		o.Server = must.Get(filepath.Abs(path))
+	} else if o.command != "floors" {
 		must.Fail("--server: %w", err)
 	}
-	o.Server = must.Get(filepath.Abs(path))
-	for name, value := range map[string]int{"rounds": o.Rounds, "latency-rounds": o.LatencyRounds, "keys": o.Keys, "calls": o.Calls, "seconds": int(o.Watch), "memory-keys": o.MemoryKeys, "points": o.Points} {
+	for name, value := range map[string]int{
+		"rounds": o.Rounds, "latency-rounds": o.LatencyRounds, "keys": o.Keys, "calls": o.Calls,
+		"seconds": int(o.Watch), "memory-keys": o.MemoryKeys, "points": o.Points, "callers": o.Callers,
+	} {
 		if value < 1 {
 			must.Fail("--%s must be at least 1", name)
 		}

@@ -27,6 +27,7 @@ type results struct {
 	Contenders []contender                `json:"contenders,omitempty"`
 	Notes      []string                   `json:"notes,omitempty"` // what was not measured
 	Curve      *curve                     `json:"curve,omitempty"`
+	Queues     []*queue                   `json:"queues,omitempty"`
 	Wakeups    map[string][]serverThreads `json:"wakeups,omitempty"`
 }
 
@@ -110,8 +111,29 @@ func (l *lineup) about(ctx context.Context) []string {
 	}
 	cpus := must.Get(must.Get(procfs.NewDefaultFS()).CPUInfo())
 	kernel := strings.TrimSpace(string(must.Get(os.ReadFile("/proc/sys/kernel/osrelease"))))
-	machine := fmt.Sprintf("%s, %d cores, Linux %s", cmp.Or(cpus[0].ModelName, runtime.GOARCH), runtime.NumCPU(), kernel)
-	return []string{main.Fields(ctx).Version(), module, machine, time.Now().UTC().Format(time.DateOnly)}
+	machine := fmt.Sprintf("%s, %d cores, caches %s, Linux %s", cmp.Or(cpus[0].ModelName, runtime.GOARCH), runtime.NumCPU(), caches("/sys/devices/system/cpu/cpu0/cache"), kernel)
+	loads := fmt.Sprintf("load %s, at the end %s", l.load, machineLoad())
+	return []string{main.Fields(ctx).Version(), module, machine, loads, time.Now().UTC().Format(time.DateOnly)}
+}
+
+// caches lists those of a processor, as the kernel knows them.
+func caches(dir string) string {
+	var all []string
+	for _, index := range must.Get(filepath.Glob(filepath.Join(dir, "index*"))) {
+		of := func(name string) string {
+			text, _ := os.ReadFile(filepath.Join(index, name)) // virtual machines may lack some
+			return strings.TrimSpace(string(text))
+		}
+		kind := map[string]string{"Data": "d", "Instruction": "i"}[of("type")]
+		all = append(all, fmt.Sprintf("L%s%s %s", of("level"), kind, of("size")))
+	}
+	return cmp.Or(strings.Join(all, ", "), "unknown")
+}
+
+// machineLoad is how many threads of the machine ran or could have run, on average of the last minute.
+func machineLoad() string {
+	one, _, _ := strings.Cut(string(must.Get(os.ReadFile("/proc/loadavg"))), " ")
+	return one
 }
 
 // publish prints a run's tables, and saves them as NAME.txt and the figures as NAME.json.

@@ -150,6 +150,40 @@ func TestAQuickRunMeasuresEveryContenderAndPeer(t *testing.T) {
 	}
 }
 
+// A machine that is to be measured may have neither Go nor a C compiler: it gets the floors built.
+func TestARunWithBuiltFloorsNeedsNoCompiler(t *testing.T) {
+	t.Parallel()
+	kit := t.TempDir()
+	building := newBench(t, "floors", "--floors", kit)
+	require.NoError(t, building.run(t), building.stderr.String())
+	b := newBench(t, append(smaller(), "--quick", "--contenders", "^floor denied")...)
+	b.Env = append(b.Env, "PATH=/nonexistent", "CC=", "BENCH_BUILT="+kit)
+	require.NoError(t, b.run(t), b.stderr.String())
+	var names []string
+	for _, c := range b.results(t, "bench").Contenders {
+		names = append(names, c.Name)
+	}
+	assert.Subset(t, names, []string{"floor denied", "floor denied, with a crossing into Go"})
+	assert.Regexp(t, `caches (L1d \d+K, |unknown).*\nload [\d.]+, at the end [\d.]+\n`, b.stdout.String())
+}
+
+// Callers in line: every stage has its slowest PING.
+func TestARunMeasuresCallersInLine(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "callers", "--callers", "1100", "--seconds", "50ms", "--settle", "0s")
+	require.NoError(t, b.run(t), b.stderr.String())
+	text, err := os.ReadFile(filepath.Join(b.out, "callers.txt"))
+	require.NoError(t, err)
+	for _, row := range []string{"no call", "BLPOP", "CL.LEASE", "CL.WAIT, a WINDOW", "CL.WAIT, a RATE"} {
+		assert.Contains(t, string(text), "\n| "+row+" | 1100 |")
+		assert.Contains(t, string(text), "\n| "+row+" | connect |")
+	}
+	for stage, rows := range map[string]int{"come": 4, "stand": 5, "1000 enter": 3, "leave": 5} {
+		assert.Equal(t, rows, strings.Count(string(text), "| "+stage+" |"), string(text))
+	}
+	assertNamesNoMachine(t, filepath.Join(b.out, "callers.json"))
+}
+
 // On a further server, a call beside another module is compared with one alone on that server, and that one with its
 // SET.
 func TestARunComparesBesideAnotherModuleOnFurtherServers(t *testing.T) {
