@@ -146,8 +146,8 @@ def test_a_child_process_does_not_wait_for_locks_of_its_parent(server: Server, l
         limiter = Limiter(Cached(guard))
         limiter.limit("k", PLENTY)
         pool = behind.client.connection_pool
-        locks = [pool._lock, pool._fork_lock, guard._lock, guard._nodes[""].breaker._lock, guard._local._lock,
-            limiter.decider._denials._lock]  # type: ignore[attr-defined, union-attr]
+        locks = [pool._lock, pool._fork_lock, guard._lock, guard._nodes[""].breaker._lock]
+        locks += [guard._local._lock, limiter.decider._denials._lock]  # type: ignore[attr-defined, union-attr]
         with held_by_a_thread(locks):
             ended_well(forked(lambda: limiter.limit("child", PLENTY).raise_if_limited(), limiter.close))
         assert limiter.limit("k", PLENTY).remaining == 1_000_000 - 2

@@ -61,8 +61,8 @@ class Verbs(ABC, Generic[Decided, Units, Found, Lasts]):
         such as `"10/1h"`, only with the tenth call that is denied within an hour of the first one. `max_wait` reserves
         units of rates that come within it; the caller holds its request for `Result.wait`. `each` fills `Result.each`.
         """
-        return self._act(one("limit", key, limits, cost=cost, charge=charge, ban=ban, ban_after=ban_after, max_wait=max_wait,
-            each=each))  # type: ignore[no-any-return]
+        call = one("limit", key, limits, cost=cost, charge=charge, ban=ban, ban_after=ban_after, max_wait=max_wait, each=each)
+        return self._act(call)  # type: ignore[no-any-return]
 
     def limit_all(self, keys: Keys, *, cost: int = 1, charge: Charge | None = None, ban: Duration | None = None, ban_after: str | None = None,
                   max_wait: Duration | None = None, each: bool = False) -> Decided:
