@@ -4,16 +4,17 @@ and gets its result or its error."""
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator
-from typing import Any
+from typing import TypeVar, cast
 
 from .call import Call
 from .result import Result
 
+T = TypeVar("T")
 Steps = Generator[Call, Result, Result]
 
 
-def run(steps: Steps, decide: Callable[[Call], Result]) -> Result:
-    """Take the steps of a decision."""
+def run(steps: Generator[Call, Result, T], decide: Callable[[Call], Result]) -> T:
+    """Take the steps of a decision, and return what they return."""
     try:
         call = next(steps)
         while True:
@@ -24,10 +25,10 @@ def run(steps: Steps, decide: Callable[[Call], Result]) -> Result:
             else:
                 call = steps.send(result)
     except StopIteration as end:
-        return _result(end)
+        return cast(T, end.value)
 
 
-async def run_async(steps: Steps, decide: Callable[[Call], Awaitable[Result]]) -> Result:
+async def run_async(steps: Generator[Call, Result, T], decide: Callable[[Call], Awaitable[Result]]) -> T:
     """Take the steps of a decision, and await each."""
     try:
         call = next(steps)
@@ -39,10 +40,4 @@ async def run_async(steps: Steps, decide: Callable[[Call], Awaitable[Result]]) -
             else:
                 call = steps.send(result)
     except StopIteration as end:
-        return _result(end)
-
-
-def _result(end: StopIteration) -> Result:
-    value: Any = end.value
-    assert isinstance(value, Result)
-    return value
+        return cast(T, end.value)

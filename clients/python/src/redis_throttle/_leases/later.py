@@ -11,13 +11,14 @@ import collections
 import os
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from .._core.call import Call
 from .._core.errors import OutageError, OverloadError
 from .._core.result import Result
+from .._core.steps import run, run_async
 from .._core.undecided import log
 
 MOST = 10_000
@@ -54,6 +55,8 @@ class _Queue:
         self._owed: collections.deque[_Owed] = collections.deque(maxlen=MOST)
         self._sending: _Owed | None = None
         self._pause = _SHORTEST
+        self._lock = threading.Lock()
+        self._running = False
 
     def _drop(self, call: Call) -> bool:
         """Repeat a call no more. Return whether it is on its way to the server just now."""
@@ -72,19 +75,42 @@ class _Queue:
         self._owed = collections.deque((owed for owed in self._owed if owed.replies > 0 and owed.until > now), MOST)
         return list(self._owed)
 
-    @staticmethod
-    def _answered(owed: _Owed, result: Result) -> None:
-        owed.replies = 0 if result.granted else owed.replies - 1
+    def _round(self) -> Generator[Call, Result, bool]:
+        """Send each call once, until too many have failed. Return whether there were any."""
+        with self._lock:
+            due = self._due()
+            if not due:
+                self._running, self._pause = False, _SHORTEST
+                return False
+        failures = 0
+        for owed in due:
+            with self._lock:
+                if owed.replies <= 0:  # closed or forgotten meanwhile
+                    continue
+                self._sending = owed
+            try:
+                result = yield owed.call
+            except (OutageError, OverloadError):
+                failures += 1
+                if failures == _FAILURES:
+                    break
+            except Exception as error:
+                log.error("mistake: a %s was given up: %s", owed.call.verb, error)
+                owed.replies = 0
+            else:
+                owed.replies = 0 if result.granted else owed.replies - 1
+            finally:
+                with self._lock:
+                    self._sending = None
+                    self._tell()
+        with self._lock:  # the pause is short while calls get through
+            self._pause = _SHORTEST if any(owed.replies <= 0 for owed in due) else min(self._pause * 2, _LONGEST)
+            self._owed.rotate(-_FAILURES)  # those that failed come last in the next round
+        return True
 
-    @staticmethod
-    def _mistaken(owed: _Owed, error: Exception) -> None:
-        log.error("mistake: a %s was given up: %s", owed.call.verb, error)
-        owed.replies = 0
-
-    def _ended(self, due: list[_Owed]) -> None:
-        """Set the pause: short while calls get through."""
-        self._pause = _SHORTEST if any(owed.replies <= 0 for owed in due) else min(self._pause * 2, _LONGEST)
-        self._owed.rotate(-_FAILURES)  # those that failed come last in the next round
+    def _tell(self) -> None:
+        """Wake those who wait for the call that was on its way."""
+        raise NotImplementedError
 
 
 class Later(_Queue):
@@ -93,10 +119,8 @@ class Later(_Queue):
     def __init__(self, decide: Callable[[Call], Result]) -> None:
         super().__init__()
         self._decide = decide
-        self._lock = threading.Lock()
         self._sent = threading.Condition(self._lock)
         self._process = os.getpid()
-        self._running = False
 
     def add(self, call: Call, seconds: float, replies: int = 1) -> None:
         """Repeat a call for so long. It is through after so many replies, or when one says that something was given
@@ -117,36 +141,14 @@ class Later(_Queue):
             while self._drop(call):
                 self._sent.wait()  # for its reply, or until it is given up
 
+    def _tell(self) -> None:
+        self._sent.notify_all()
+
     def _run(self) -> None:
-        while True:
+        is_left = True
+        while is_left:
             time.sleep(self._pause)
-            with self._lock:
-                due = self._due()
-                if not due:
-                    self._running, self._pause = False, _SHORTEST
-                    return
-            failures = 0
-            for owed in due:
-                with self._lock:
-                    if owed.replies <= 0:  # closed or forgotten meanwhile
-                        continue
-                    self._sending = owed
-                try:
-                    result = self._decide(owed.call)
-                except (OutageError, OverloadError):
-                    failures += 1
-                    if failures == _FAILURES:
-                        break
-                except Exception as error:
-                    self._mistaken(owed, error)
-                else:
-                    self._answered(owed, result)
-                finally:
-                    with self._sent:
-                        self._sending = None
-                        self._sent.notify_all()
-            with self._lock:
-                self._ended(due)
+            is_left = run(self._round(), self._decide)
 
 
 class _AsyncQueue(_Queue):
@@ -172,31 +174,15 @@ class _AsyncQueue(_Queue):
         while self._drop(call):
             await self._sent.wait()
 
+    def _tell(self) -> None:
+        self._sent.set()
+        self._sent = asyncio.Event()
+
     async def _run(self) -> None:
-        while True:
+        is_left = True
+        while is_left:
             await asyncio.sleep(self._pause)
-            due = self._due()
-            if not due:
-                return
-            failures = 0
-            for owed in due:
-                if owed.replies <= 0:  # closed or forgotten meanwhile
-                    continue
-                self._sending, self._sent = owed, asyncio.Event()
-                try:
-                    result = await self._decide(owed.call)
-                except (OutageError, OverloadError):
-                    failures += 1
-                    if failures == _FAILURES:
-                        break
-                except Exception as error:
-                    self._mistaken(owed, error)
-                else:
-                    self._answered(owed, result)
-                finally:
-                    self._sending = None
-                    self._sent.set()
-            self._ended(due)
+            is_left = await run_async(self._round(), self._decide)
 
 
 class AsyncLater:
