@@ -33,7 +33,7 @@ release check-release: STAGE := release
 check-arm64: STAGE := emulate
 prove: STAGE := prove
 
-.PHONY: help setup build build-check build-dev build-gateway build-replay run dev test test-anywhere test-dev test-full test-upstream test-unit test-server test-upgrade test-matrix servers race prove mutate mutate-c mutate-lua soak soak-gateway ordeal check-docker fuzz bench bench-callers bench-kit bench-curves bench-wakeups bench-count bench-client bench-libraries bench-dev bench-gateway bench-unit pgo lint check-zones release check-release check-arm64 clean
+.PHONY: help setup build build-check build-dev build-gateway build-replay run dev test test-anywhere test-dev test-full test-upstream test-unit test-server test-upgrade test-matrix servers race prove mutate mutate-c mutate-lua soak soak-gateway soak-webflux ordeal check-docker fuzz bench bench-callers bench-kit bench-curves bench-wakeups bench-count bench-client bench-libraries bench-dev bench-gateway bench-unit pgo lint check-zones release check-release check-arm64 clean
 
 # A target is in the group whose name stands behind its ##.
 help: ## everyday: this list
@@ -159,6 +159,10 @@ soak: build build-check ## prove: mixed load, restarts, snapshots and mishaps fo
 
 soak-gateway: build build-check ## prove: throttle-gateway under load while Redis is killed or stands still and files change, for SOAK=10m
 	@FORMAT=standard-verbose SOAK=$${SOAK:-10m} scripts/test ./tests/gateway -run TestKillsAndReloads -timeout 0
+
+soak-webflux: STAGE := clients
+soak-webflux: build ## prove: a WebFlux application under load for SOAK=10m: memory, threads and sockets level off
+	@SOAK=$${SOAK:-10m} scripts/test-load soak
 
 ordeal: build ## prove: servers on hosts of their own, faults by a seed, histories that are checked (ORDEAL=10m SEED=)
 	@FORMAT=standard-verbose SEED=$${SEED:-0} scripts/test ./tests/linearizability -run '^TestOrdeal$$' -timeout 0 \

@@ -107,7 +107,7 @@ class LoadTest {
     }
   }
 
-  private static int port(Application application) {
+  static int port(Application application) {
     return Integer.parseInt(application.context.getEnvironment().getProperty("local.server.port"));
   }
 
@@ -165,7 +165,7 @@ class LoadTest {
     theBodyOfAFutureMayBlock("lettuce");
   }
 
-  private static String[] with(String client, Server server) {
+  static String[] with(String client, Server server) {
     String[] all = Arrays.copyOf(PROPERTIES, PROPERTIES.length + 2);
     all[PROPERTIES.length] = "spring.data.redis.client-type=" + client;
     all[PROPERTIES.length + 1] = "spring.data.redis.port=" + server.port;
