@@ -57,7 +57,7 @@ build-check: ## build: build/throttle-check.so, with injectable faults and Go's 
 
 build-gateway: ## build: build/throttle-gateway, which proxies ask; a static program
 	@scripts/setup $(STAGE)
-	@scripts/build-gateway
+	scripts/build-gateway
 
 # exec: when make is killed, scripts/run learns of it, as its child.
 run: ## everyday: a private server with the module (PORT=6380 SERVER=valkey-server ARGS='--loglevel debug'); throttle-dev where none can load it
@@ -68,10 +68,10 @@ dev: ## everyday: throttle-dev: all commands without a Redis, for development an
 	@scripts/with-args scripts/dev
 
 build-dev: ## build: build/throttle-dev
-	@scripts/build-dev
+	scripts/build-dev
 
 build-replay: ## build: build/throttle-replay, which tries limits on an access log; a static program
-	@scripts/build-replay
+	scripts/build-replay
 
 test-dev: ## servers: the tests of servers that apply, on throttle-dev (ARGS=)
 	@scripts/setup $(STAGE)
