@@ -5,6 +5,7 @@ import type { Client } from '../clients/transport.js'
 import type { Logger } from '../guard/guard.js'
 import { isError, isOutage, isOverload, MistakeError } from '../errors.js'
 import { reasonOf } from '../clients/refusal.js'
+import { within } from '../clients/within.js'
 import { Limiter, limiterOptions, type LimiterOptions } from '../limiter.js'
 import { refuseOthers, timerMs } from '../options.js'
 import type { Result } from '../result.js'
@@ -99,7 +100,6 @@ export async function connected<C extends Client>(made: Made<C>, where: string, 
   const refused = new Promise<never>((_, reject) => {
     told(made, where, logger, reject)
   })
-  const leave = new AbortController()
   let limiter
   try {
     limiter = new UrlLimiter(made, options)
@@ -109,15 +109,14 @@ export async function connected<C extends Client>(made: Made<C>, where: string, 
       })
       if (made.isReady()) resolve()
     })
-    const late = sleep(timerMs(options.timeout ?? '200ms', 'timeout'), undefined, { signal: leave.signal }).catch(() => {})
     void made.connect().catch(() => {}) // its errors are told by its event
-    await Promise.race([ready, late, refused])
+    await within(timerMs(options.timeout ?? '200ms', 'timeout'), undefined, () => Promise.race([ready, refused]))
     return limiter
   } catch (error) {
+    if (limiter && isOutage(error)) return limiter
     await made.destroy()
     throw error
   } finally {
-    leave.abort()
     refused.catch(() => {})
   }
 }
