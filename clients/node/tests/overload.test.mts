@@ -118,16 +118,19 @@ test('a process that was busy reads its replies first, however long that takes',
   await using server = await Server.start()
   for (const open of Object.values(single)) {
     const { client, close } = await open(server.port)
-    const limiter = new Limiter(client, { timeout: '50ms', logger, breaker: false })
-    await limiter.limit('k', far)
-    const calls = Promise.all(Array.from({ length: 50 }, () => limiter.limit('k', far)))
-    let turns = 0
-    const busy = () => {
-      for (const ends = performance.now() + 100; performance.now() < ends; );
-      if (++turns < 5) setImmediate(busy)
+    try {
+      const limiter = new Limiter(client, { timeout: '50ms', logger, breaker: false })
+      await limiter.limit('k', far)
+      const calls = Promise.all(Array.from({ length: 50 }, () => limiter.limit('k', far)))
+      let turns = 0
+      const busy = () => {
+        for (const ends = performance.now() + 100; performance.now() < ends; );
+        if (++turns < 5) setImmediate(busy)
+      }
+      setImmediate(busy)
+      for (const result of await calls) assert.equal(result.by, 'server')
+    } finally {
+      await close()
     }
-    setImmediate(busy)
-    for (const result of await calls) assert.equal(result.by, 'server')
-    await close()
   }
 })
