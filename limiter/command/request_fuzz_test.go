@@ -35,6 +35,7 @@ func FuzzRequest(f *testing.F) {
 		{Limit, "k WINDOW 9223372036854775807/ms FIXED 9223372036854775807/106751d COST 9223372036854775807", "", 0},
 		{Limit, "k RATE 5/s RATE 5/s RATE 5/s RATE 5/s RATE 5/s RATE 5/s RATE 5/s RATE 5/s RATE 5/s", stacked, 1},
 		{Limit, "k RATE 5/ BURST", "bar", nowNs},
+		{Limit, "k RATE 0/s", "0", nowNs},
 		{Peek, "k window 100/m cost 0", stacked, nowNs + 1},
 		{Limit, "k RATE 5/1.5s BURST 10 WINDOW 100/0.25ms FIXED 1000/0.5d MAXWAIT 0.0000000001", stacked, nowNs},
 		{Limit, "k RATE 5/0.5s COST 0 UPTO", tatIn(5 * nsPerSecond), nowNs},
@@ -168,7 +169,7 @@ func requireFields(t *testing.T, c *Call, index *Command) {
 	} else {
 		require.LessOrEqual(t, f.rule, int64(c.stack.Len()))
 	}
-	require.Positive(t, f.limit)
+	require.GreaterOrEqual(t, f.limit, int64(0)) // a limit of 0 lets nobody through
 	require.True(t, f.remaining >= 0 && f.remaining <= f.limit)
 	require.True(t, f.retry == stack.Never || f.limited == 1 && f.retry > 0, "retry after %d", f.retry)
 	require.True(t, f.next >= 0 && f.next <= f.reset)
