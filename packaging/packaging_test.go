@@ -147,9 +147,9 @@ func allSayTheSame(t *testing.T, root string) string {
 	return version
 }
 
-// The names that files and images have: throttle-0.3.0-linux-amd64, redis-throttle_0.3.0-1, throttle-gateway:0.3.0 and
-// so on.
-var saysVersion = regexp.MustCompile(`throttle(?:[-_][A-Za-z0-9]+)*[-_:](\d+\.\d+\.\d+)`)
+// The names that files and images have: throttle-0.3.0-linux-amd64, redis-throttle_0.3.0-1, throttle-gateway:0.3.0,
+// throttle-dev-*-0.3.0 and so on.
+var saysVersion = regexp.MustCompile(`throttle(?:[-_][A-Za-z0-9*]+)*[-_:](\d+\.\d+\.\d+)`)
 
 // scripts/set-version has a copy of the project say another version everywhere, and releases what is unreleased.
 func TestAVersionIsSetInAllFiles(t *testing.T) {
