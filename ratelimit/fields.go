@@ -43,7 +43,7 @@ const (
 	turn  = fieldMaxWait | fieldGroup | fieldPriority | fieldWeight
 )
 
-// takes are the fields that each verb takes, beside the Keys and their Names.
+// takes are the fields that each verb takes, beside the Keys and their Names, as spec/clients/calls.json.
 var takes = [numVerbs]fields{
 	VerbLimit:    units | slots | fieldCharge | fieldAny | fieldBan | fieldBanAfter | fieldMaxWait | fieldEach,
 	VerbPeek:     units | fieldEach,

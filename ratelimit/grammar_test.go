@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,7 +84,30 @@ func TestACallTakesWhatItsCommandTakes(t *testing.T) {
 	}
 }
 
-// So is a kind of limit, or a word that a limit has.
+// The table of all languages has neither NoCost, which is a Cost of 0, nor CL.THROTTLE.
+func TestAVerbTakesWhatItTakesInEveryLanguage(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../spec/clients/calls.json")
+	require.NoError(t, err)
+	var table struct{ Takes map[string][]string }
+	require.NoError(t, json.Unmarshal(text, &table))
+	got := map[string][]string{}
+	for verb, taken := range takes {
+		got[verbs[verb]] = []string{}
+		for i, field := range fieldNames {
+			if taken&(1<<i) != 0 && field != "NoCost" {
+				got[verbs[verb]] = append(got[verbs[verb]], strings.ToLower(field))
+			}
+		}
+	}
+	delete(got, "throttle")
+	require.Len(t, got, len(table.Takes))
+	for verb, want := range table.Takes {
+		assert.ElementsMatch(t, strings.Fields(strings.ReplaceAll(strings.Join(want, " "), "_", "")), got[verb], verb)
+	}
+}
+
+// A kind of limit that is added, or a word of limits, is known here, too.
 func TestALimitTakesWhatAnyCommandTakes(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../spec/commands.json")

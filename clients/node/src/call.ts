@@ -136,18 +136,18 @@ type Need<M extends Method> = M extends keyof Needed ? Needed[M] : never
 /** The options of a method, as the table has them, and a signal. */
 export type OptionsOf<M extends Method> = Leave & Omit<Taken<M>, Need<M>> & Required<Pick<Taken<M>, Need<M> & keyof Taken<M>>>
 
-/** Which options the command of a verb has words for. */
-const takes: Record<Verb | 'mlimit', readonly (keyof CallOptions)[]> = {
-  limit: ['cost', 'charge', 'ban', 'banAfter', 'maxWait', 'each'],
-  mlimit: ['cost', 'charge', 'ban', 'banAfter', 'maxWait', 'each', 'any', 'id'],
-  peek: ['cost', 'each'],
-  refund: ['cost', 'each'],
-  wait: ['cost', 'each', 'maxWait', 'group', 'weight', 'priority'],
+/** What the command of a verb takes of a call and of its keys, as spec/clients/calls.json. */
+export const takes: Record<Verb | 'mlimit', readonly (keyof CallOptions | 'limits' | 'slots' | 'ttl')[]> = {
+  limit: ['limits', 'cost', 'charge', 'ban', 'banAfter', 'maxWait', 'each'],
+  mlimit: ['limits', 'slots', 'ttl', 'cost', 'charge', 'ban', 'banAfter', 'maxWait', 'each', 'any', 'id'],
+  peek: ['limits', 'cost', 'each'],
+  refund: ['limits', 'cost', 'each'],
+  wait: ['limits', 'cost', 'each', 'maxWait', 'group', 'weight', 'priority'],
   ban: ['ban'],
-  lease: ['maxWait', 'group', 'weight', 'priority', 'id'],
-  renew: ['id'],
-  release: ['id'],
-  settle: ['id', 'each'],
+  lease: ['slots', 'ttl', 'maxWait', 'group', 'weight', 'priority', 'id'],
+  renew: ['ttl', 'id'],
+  release: ['ttl', 'id'], // how long the lease lasts says how long to go on in an outage
+  settle: ['limits', 'slots', 'ttl', 'id', 'each'],
   reset: [],
   denied: ['cost'],
 }
@@ -185,22 +185,20 @@ function checkCall(call: Call): void {
   const several = call.verb === 'settle' || (call.verb === 'limit' && call.several === true)
   if (call.several && !several) throw new TypeError(`several: ${commandOf(call)} takes one key`)
   if (call.keys.length > 1 && !several) throw new RangeError(`keys: ${commandOf(call)} takes one key, not ${call.keys.length}`)
-  for (const key of call.keys) checkKey(call, key)
+  for (const key of call.keys) checkKey(call, key, taken)
   if (command === 'mlimit' && call.id !== undefined && !call.keys.some((key) => key.leased)) throw new TypeError('id: it is for a key with slots')
 }
 
-const leases = new Set<Verb>(['lease', 'renew', 'release'])
 const charges: Record<Charge, string> = { up_to: 'UPTO', strict: 'STRICT', force: 'FORCE' }
 
 /** Refuses what the command of a call has no word for, in one of its keys. */
-function checkKey(call: Call, { limits, leased, slots, ttl }: Key): void {
+function checkKey(call: Call, { limits, leased, slots, ttl }: Key, taken: readonly string[]): void {
   const grouped = call.several === true || call.verb === 'settle'
   if (limits !== undefined && (leased || slots !== undefined || ttl !== undefined)) throw new TypeError('keys: a key has limits or slots, not both; slots have a key of their own')
-  if (limits !== undefined && (leases.has(call.verb) || call.verb === 'ban' || call.verb === 'reset' || call.verb === 'denied')) throw new TypeError(`limits: ${commandOf(call)} has none`)
-  if (leased && !grouped && !leases.has(call.verb)) throw new TypeError(`leased: ${commandOf(call)} has no slots`)
-  if (slots !== undefined && !(grouped && leased) && call.verb !== 'lease') throw new TypeError(`slots: ${commandOf(call)} has none`)
-  // How long a lease that is released lasts says how long to go on in an outage.
-  if (ttl !== undefined && !(grouped && leased) && !leases.has(call.verb)) throw new TypeError(`ttl: ${commandOf(call)} has none`)
+  if (limits !== undefined && !taken.includes('limits')) throw new TypeError(`limits: ${commandOf(call)} has none`)
+  if (leased && !taken.includes('ttl')) throw new TypeError(`leased: ${commandOf(call)} has no slots`)
+  if (slots !== undefined && !(taken.includes('slots') && (leased || !grouped))) throw new TypeError(`slots: ${commandOf(call)} has none`)
+  if (ttl !== undefined && !(taken.includes('ttl') && (leased || !grouped))) throw new TypeError(`ttl: ${commandOf(call)} has none`)
 }
 
 const commands: Record<Verb, string> = {

@@ -24,8 +24,10 @@ interface Each {
   [field: string]: number | boolean | Each[]
 }
 
+const { takes } = (await import(new URL('../../dist/esm/call.js', import.meta.url).href)) as typeof import('../dist/esm/call.js')
 const table = JSON.parse(readFileSync(path.join(root, 'spec/clients/calls.json'), 'utf8')) as {
   cases: { name: string; call: TableCall; exchanges: Exchange[]; result?: Each; error?: 'outage' | 'overload' | 'mistake'; says?: string }[]
+  takes: Record<Verb, string[]>
   sessions: { name: string; steps: { call: TableCall; result: Each }[] }[]
 }
 
@@ -145,6 +147,15 @@ describe('sessions of all languages in this process', () => {
       }
     })
   }
+})
+
+test('a verb takes what it takes in every language', () => {
+  const { limit: one, mlimit, ...rest } = takes
+  const snake = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+  const got = Object.entries({ ...rest, limit: mlimit }).map(([verb, taken]) => [verb, taken.map(snake).sort()])
+  const want = Object.entries({ ...table.takes, release: ['id', 'ttl'] }).map(([verb, taken]) => [verb, taken.sort()])
+  assert.deepEqual(Object.fromEntries(got), Object.fromEntries(want))
+  assert.deepEqual([...one, 'any', 'id', 'slots', 'ttl'].sort(), [...mlimit].sort()) // of one key
 })
 
 test('login protection as the documentation has it', async (t) => {

@@ -26,7 +26,7 @@ from redis_throttle import (
     Slots,
     rate,
 )
-from redis_throttle._core.call import Key, many
+from redis_throttle._core.call import _TAKES, Key, many
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from redis_throttle.testing import FakeLimiter
 from servers import ROOT, MadeUp, Server
@@ -132,6 +132,10 @@ def requires(got: dict[str, Any], want: dict[str, Any], where: str) -> None:
                 requires(one, each, where)
         else:
             assert got.get(name, 0) == value, f"{where}: {name} in {got}"
+
+
+def test_a_verb_takes_what_it_takes_in_every_language() -> None:
+    assert {verb: sorted(takes) for verb, takes in _TAKES.items()} == {verb: sorted(takes) for verb, takes in TABLE["takes"].items()}
 
 
 def test_login_protection_as_the_documentation_has_it(server: Server) -> None:

@@ -45,7 +45,8 @@ _TAKES: dict[str, frozenset[str]] = {
     "denied": frozenset({"cost"}),  # tells the server of calls that were denied without it, for its CL.TOP
     "settle": frozenset({"limits", "slots", "ttl", "id", "each"}),  # slots may stay as they were when they were taken
 }
-"""What each verb takes of a call and of its keys. Anything else would be dropped, and is refused."""
+"""What each verb takes of a call and of its keys, as spec/clients/calls.json. Anything else would be dropped, and is
+refused."""
 
 
 @dataclass(frozen=True, slots=True)

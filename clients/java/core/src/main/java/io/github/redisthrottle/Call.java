@@ -1,7 +1,6 @@
 package io.github.redisthrottle;
 
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.List;
 import java.util.Locale;
@@ -9,6 +8,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
 import java.util.function.Consumer;
+import java.util.function.Predicate;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
@@ -60,37 +60,48 @@ public final class Call implements Cloneable {
     }
   }
 
-  private enum Option {
-    LIMITS("limits"),
-    SLOTS("slots"),
-    COST("cost"),
-    CHARGE("charge"),
-    ANY("any"),
-    BAN("ban"),
-    MAX_WAIT("wait"),
-    LINE("group, weight or priority"),
-    ID("id"),
-    EACH("each");
+  enum Option {
+    LIMITS("limits", call -> call.keys.stream().anyMatch(key -> !key.limits().isEmpty())),
+    SLOTS("slots", call -> call.keys.stream().anyMatch(key -> key.leased() || key.slots() != 0)),
+    TTL("ttl", call -> call.keys.stream().anyMatch(key -> key.ttl() != null)),
+    COST("cost", call -> call.cost != 1),
+    CHARGE("charge", call -> call.charge != null),
+    ANY("any", call -> call.any),
+    BAN("ban", call -> call.ban != null),
+    BAN_AFTER("banAfter", call -> call.banAfter != null),
+    MAX_WAIT("maxWait", call -> call.maxWait != null),
+    GROUP("group", call -> !call.group.isEmpty()),
+    WEIGHT("weight", call -> call.weight != 1),
+    PRIORITY("priority", call -> call.priority != 0),
+    ID("id", call -> !call.id.isEmpty()),
+    EACH("each", call -> call.each);
 
     final String text;
 
-    Option(String text) {
+    @SuppressWarnings("ImmutableEnumChecker") // no predicate keeps anything
+    final Predicate<Call> isGiven;
+
+    Option(String text, Predicate<Call> isGiven) {
       this.text = text;
+      this.isGiven = isGiven;
     }
   }
 
-  /** What each verb takes of a call and of its keys. Anything else would be dropped, and is refused. */
-  private static final Map<Verb, Set<Option>> TAKES =
+  /**
+   * What each verb takes of a call and of its keys, as spec/clients/calls.json. Anything else would be dropped, and is
+   * refused.
+   */
+  static final Map<Verb, Set<Option>> TAKES =
       Map.of(
-          Verb.LIMIT, EnumSet.of(Option.LIMITS, Option.SLOTS, Option.COST, Option.CHARGE, Option.ANY, Option.BAN, Option.MAX_WAIT, Option.ID, Option.EACH),
+          Verb.LIMIT, EnumSet.complementOf(EnumSet.of(Option.GROUP, Option.WEIGHT, Option.PRIORITY)),
           Verb.PEEK, EnumSet.of(Option.LIMITS, Option.COST, Option.EACH),
           Verb.REFUND, EnumSet.of(Option.LIMITS, Option.COST, Option.EACH),
-          Verb.WAIT, EnumSet.of(Option.LIMITS, Option.COST, Option.MAX_WAIT, Option.LINE, Option.EACH),
+          Verb.WAIT, EnumSet.of(Option.LIMITS, Option.COST, Option.MAX_WAIT, Option.GROUP, Option.WEIGHT, Option.PRIORITY, Option.EACH),
           Verb.BAN, EnumSet.of(Option.BAN),
-          Verb.LEASE, EnumSet.of(Option.SLOTS, Option.ID, Option.MAX_WAIT, Option.LINE),
-          Verb.RENEW, EnumSet.of(Option.SLOTS, Option.ID),
+          Verb.LEASE, EnumSet.of(Option.SLOTS, Option.TTL, Option.ID, Option.MAX_WAIT, Option.GROUP, Option.WEIGHT, Option.PRIORITY),
+          Verb.RENEW, EnumSet.of(Option.TTL, Option.ID),
           Verb.RELEASE, EnumSet.of(Option.ID),
-          Verb.SETTLE, EnumSet.of(Option.LIMITS, Option.SLOTS, Option.ID, Option.EACH),
+          Verb.SETTLE, EnumSet.of(Option.LIMITS, Option.SLOTS, Option.TTL, Option.ID, Option.EACH),
           Verb.DENIED, EnumSet.of(Option.COST));
 
   private static final Pattern DENIALS = Pattern.compile("([1-9][0-9]{0,18})/(.+)");
@@ -398,8 +409,8 @@ public final class Call implements Cloneable {
     if (keys.isEmpty()) {
       throw new IllegalArgumentException("keys: there must be at least one");
     }
-    for (Option option : given()) {
-      if (!TAKES.getOrDefault(verb, Set.of()).contains(option)) {
+    for (Option option : Option.values()) {
+      if (option.isGiven.test(this) && !TAKES.getOrDefault(verb, Set.of()).contains(option)) {
         throw new IllegalArgumentException(verb.word() + " takes no " + option.text);
       }
     }
@@ -415,27 +426,6 @@ public final class Call implements Cloneable {
 
   private boolean holds() {
     return verb == Verb.LEASE || verb == Verb.RENEW || verb == Verb.RELEASE || verb == Verb.SETTLE;
-  }
-
-  private List<Option> given() {
-    List<Option> given = new ArrayList<>();
-    add(given, Option.LIMITS, keys.stream().anyMatch(key -> !key.limits().isEmpty()));
-    add(given, Option.SLOTS, keys.stream().anyMatch(key -> key.leased() || key.ttl() != null));
-    add(given, Option.COST, cost != 1);
-    add(given, Option.CHARGE, charge != null);
-    add(given, Option.ANY, any);
-    add(given, Option.BAN, ban != null || banAfter != null);
-    add(given, Option.MAX_WAIT, maxWait != null);
-    add(given, Option.LINE, !group.isEmpty() || weight != 1 || priority != 0);
-    add(given, Option.ID, !id.isEmpty());
-    add(given, Option.EACH, each);
-    return given;
-  }
-
-  private static void add(List<Option> given, Option option, boolean there) {
-    if (there) {
-      given.add(option);
-    }
   }
 
   private static void check(boolean holds, String otherwise) {

@@ -16,11 +16,15 @@ import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
+import java.util.TreeSet;
 import java.util.concurrent.CompletableFuture;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 
 /** Runs spec/clients/calls.json, which holds the clients of every language to the same commands and results. */
@@ -41,6 +45,17 @@ class CallsOfTheTableTest {
   static void stop() throws IOException {
     madeUp.close();
     server.close();
+  }
+
+  @Test
+  void aVerbTakesWhatItTakesInEveryLanguage() {
+    assertEquals(Call.Verb.values().length, table.get("takes").size());
+    for (Call.Verb verb : Call.Verb.values()) {
+      Set<String> want = new TreeSet<>();
+      table.get("takes").get(verb.word()).forEach(name -> want.add(name.asText().toUpperCase(java.util.Locale.ROOT)));
+      Set<String> got = Call.TAKES.getOrDefault(verb, Set.of()).stream().map(Enum::name).collect(Collectors.toCollection(TreeSet::new));
+      assertEquals(want, got, verb.word());
+    }
   }
 
   @TestFactory
