@@ -41,7 +41,7 @@ enum { OPEN_READ = 1 << 0, OPEN_WRITE = 1 << 1 };
 enum { OPEN_QUIETLY = 31 << 16 };
 enum { KEYTYPE_EMPTY = 0, KEYTYPE_STRING = 1, KEYTYPE_ZSET = 5 };
 enum { ZADD_NX = 1 << 1, ZADD_ADDED = 1 << 2 };
-enum { CALL_REPLY_STRING = 0, CALL_REPLY_ERROR = 1, CALL_REPLY_INTEGER = 2 };
+enum { CALL_REPLY_STRING = 0, CALL_REPLY_ERROR = 1, CALL_REPLY_INTEGER = 2, CALL_REPLY_ARRAY = 3 };
 enum { POSTPONED_LENGTH = -1 };
 enum { CONFIG_IMMUTABLE = 1 << 0 };
 enum {
@@ -214,6 +214,8 @@ enum {
   OPTIONAL(AvoidReplicaTraffic, int, (void))                                                          \
   REQUIRED(ReplyWithStringBuffer, int, (RedisModuleCtx *, const char *, size_t length))               \
   OPTIONAL(ReplyWithMap, int, (RedisModuleCtx *, long pairs))                                         \
+  OPTIONAL(ReplyWithCallReply, int, (RedisModuleCtx *, RedisModuleCallReply *))                       \
+  OPTIONAL(CallReplyProto, const char *, (RedisModuleCallReply *, size_t *length))                    \
   OPTIONAL(CachedMicroseconds, int64_t, (void))
 // clang-format on
 

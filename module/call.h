@@ -33,6 +33,13 @@ typedef struct {
 typedef struct throttleLine throttleLine;
 typedef struct throttleCaller throttleCaller;
 
+// A name of a reply and the beginning of the integer that follows it, as they are sent.
+enum { MAX_SENT_NAME = 31 };
+typedef struct {
+  char text[MAX_SENT_NAME];
+  uint8_t length;
+} throttleSentName;
+
 // What C has to know of a command; the rest is Go's. commands.c has them in the order of
 // their indexes.
 typedef struct {
@@ -56,6 +63,7 @@ typedef struct {
   int32_t fieldCount;
   int32_t nestedAt; // of a REPLY_NESTED: the index of the name under which it has its rows
   throttleView fields[MAX_NAMES]; // the names of a REPLY_FIELDS, REPLY_ROWS or REPLY_NESTED
+  throttleSentName sentNames[MAX_NAMES];
 } throttleTraits;
 
 extern throttleTraits throttleCommands[MAX_COMMANDS]; // traits.c

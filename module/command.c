@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "open.h"
+#include "send.h"
 
 #include "_cgo_export.h"
 
@@ -90,8 +91,9 @@ static inline void reply(throttleCall *call, RedisModuleCtx *ctx) {
     throttleReply(call, ctx);
     return;
   }
-  api.ReplyWithArray(ctx, (long)call->count);
-  for (int64_t i = 0; i < call->count; i++) api.ReplyWithLongLong(ctx, call->integersRoom[i]);
+  throttleSentText text;
+  const char *end = throttlePutIntegers(throttlePutArray(text.text, call->count), call->integersRoom, call->count);
+  if (RARELY(!throttleSend(ctx, &text, end))) throttleReply(call, ctx);
 }
 
 // Decides a call and applies what was decided. Inlined twice: into the path of plain commands nothing comes that those
@@ -159,6 +161,7 @@ __attribute__((noinline)) static int runMany(int index, const throttleTraits *tr
 }
 
 __attribute__((noinline)) static int runOther(int index, const throttleTraits *traits, RedisModuleCtx *ctx, RedisModuleString **argv, int argc) {
+  if (traits->keys == KEYS_NONE && throttleReplyLengths(ctx)) return API_OK;
   throttleSingle single;
   throttleCall *call = throttleBeginSingle(&single, index, traits->keys == KEYS_ONE && !traits->onlyNames, argv + 1);
   return run(traits, 0, call, ctx, argv, argc, MAX_ARGS);

@@ -23,7 +23,7 @@ enum { NEWEST_REDIS = 8, NEWEST_VALKEY = 9 };
 int throttleValkeyMajor;
 int throttleForgetsAnswers;
 
-static int mayBeUnheard; // this server is none of the later ones
+int throttleIsKnownServer;
 static int listened = 1; // by the last look at INFO, or because of an event since
 
 static unsigned long long infoField(RedisModuleServerInfoData *info, const char *name, unsigned long long otherwise) {
@@ -54,7 +54,7 @@ static int anybodyListens(RedisModuleCtx *ctx) {
 }
 
 void throttleLookForListeners(RedisModuleCtx *ctx) {
-  if (mayBeUnheard) listened = anybodyListens(ctx);
+  if (throttleIsKnownServer) listened = anybodyListens(ctx);
 }
 
 void throttleNotePossibleListener(void) { listened = 1; }
@@ -70,6 +70,6 @@ void throttleWatchListeners(RedisModuleCtx *ctx) {
   throttleValkeyMajor = atoi(version(info, "valkey_version"));
   throttleForgetsAnswers = atof(version(info, "redis_version")) < 7.4 && throttleValkeyMajor < 8; // Valkey calls itself Redis 7.2
   api.FreeServerInfo(ctx, info);
-  mayBeUnheard = redis > 0 && redis <= NEWEST_REDIS && throttleValkeyMajor <= NEWEST_VALKEY;
+  throttleIsKnownServer = redis > 0 && redis <= NEWEST_REDIS && throttleValkeyMajor <= NEWEST_VALKEY;
   listened = 1;
 }

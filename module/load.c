@@ -32,6 +32,7 @@ void throttleSubscribe(RedisModuleCtx *ctx, const char *moduleName) {
   throttleForgetLines();
   throttleSetTurn(throttleTurn);
   throttleHearEvents(ctx);
+  throttleMakeCarriers(ctx);
   throttleWatchNeighbours(ctx, moduleName);
 }
 

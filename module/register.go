@@ -99,6 +99,7 @@ func (m *memory) command(cmd *command.Command) *C.throttleCommand {
 	c.traits.fieldCount, c.traits.nestedAt = C.int32_t(len(cmd.Fields)), C.int32_t(cmd.NestedAt)
 	for i, name := range cmd.Fields {
 		c.traits.fields[i] = C.throttleView{bytes: fieldName(name), length: C.size_t(len(name))}
+		c.traits.sentNames[i] = sentName(name)
 	}
 	return c
 }
@@ -112,6 +113,16 @@ func fieldName(name string) *C.char {
 		fieldNames[name] = C.CString(name)
 	}
 	return fieldNames[name]
+}
+
+// sentName is a name of a reply and the beginning of the integer behind it, as they are sent.
+func sentName(name string) (sent C.throttleSentName) {
+	text := fmt.Sprintf("$%d\r\n%s\r\n:", len(name), name)
+	if len(text) > len(sent.text) {
+		panic("module: the name of a field is too long: " + name)
+	}
+	sent.length = C.uint8_t(copy(bytesOf(sent.text[:]), text))
+	return sent
 }
 
 // info is what COMMAND DOCS and COMMAND INFO say.

@@ -2,6 +2,7 @@
 #include <math.h>
 
 #include "run.h"
+#include "send.h"
 
 #include "_cgo_export.h"
 
@@ -16,10 +17,27 @@ void throttleReplyMap(RedisModuleCtx *ctx, int pairs) {
 
 void throttleReplyName(RedisModuleCtx *ctx, const throttleView *name) { api.ReplyWithStringBuffer(ctx, name->bytes, name->length); }
 
+// Integers of an array, which has length elements.
+static void replyIntegers(RedisModuleCtx *ctx, int64_t length, const int64_t *integers, int64_t count) {
+  throttleSentText text;
+  if (throttleSend(ctx, &text, throttlePutIntegers(throttlePutArray(text.text, length), integers, count))) return;
+  api.ReplyWithArray(ctx, (long)length);
+  for (int64_t i = 0; i < count; i++) api.ReplyWithLongLong(ctx, integers[i]);
+}
+
+// The names of a call's integers, each in front of its own.
 static void replyNamed(throttleCall *call, RedisModuleCtx *ctx) {
-  const throttleView *names = throttleCommands[call->command].fields;
+  const throttleTraits *traits = &throttleCommands[call->command];
+  throttleSentText text;
+  char *end = text.text;
   for (int i = 0; i < call->count; i++) {
-    throttleReplyName(ctx, &names[i]);
+    const throttleSentName *name = &traits->sentNames[i];
+    memcpy(end, name->text, sizeof name->text);
+    end = throttlePutInteger(end + name->length, call->integers[i]);
+  }
+  if (throttleSend(ctx, &text, end)) return;
+  for (int i = 0; i < call->count; i++) {
+    throttleReplyName(ctx, &traits->fields[i]);
     api.ReplyWithLongLong(ctx, call->integers[i]);
   }
 }
@@ -50,10 +68,7 @@ const int64_t (*throttleEachOf(const throttleCall *call))[EACH_FIELDS] {
 
 static void replyEach(throttleCall *call, RedisModuleCtx *ctx) {
   const int64_t (*each)[EACH_FIELDS] = throttleEachOf(call);
-  for (int i = 0; i < call->eachCount; i++) {
-    api.ReplyWithArray(ctx, EACH_FIELDS);
-    for (int j = 0; j < EACH_FIELDS; j++) api.ReplyWithLongLong(ctx, each[i][j]);
-  }
+  for (int i = 0; i < call->eachCount; i++) replyIntegers(ctx, EACH_FIELDS, each[i], EACH_FIELDS);
 }
 
 static void replyFieldsEach(throttleCall *call, RedisModuleCtx *ctx) {
@@ -147,15 +162,13 @@ void throttleReply(throttleCall *call, RedisModuleCtx *ctx) {
     api.ReplyWithLongLong(ctx, call->integers[0]);
     break;
   case REPLY_INTEGERS:
-    api.ReplyWithArray(ctx, call->count);
-    for (int i = 0; i < call->count; i++) api.ReplyWithLongLong(ctx, call->integers[i]);
+    replyIntegers(ctx, call->count, call->integers, call->count);
     break;
   case REPLY_FIELDS:
     replyFields(call, ctx);
     break;
   case REPLY_INTEGERS_EACH:
-    api.ReplyWithArray(ctx, call->count + call->eachCount);
-    for (int i = 0; i < call->count; i++) api.ReplyWithLongLong(ctx, call->integers[i]);
+    replyIntegers(ctx, call->count + call->eachCount, call->integers, call->count);
     replyEach(call, ctx);
     break;
   case REPLY_FIELDS_EACH:

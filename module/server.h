@@ -9,6 +9,7 @@
 // listeners.c
 int throttleIsHeard(RedisModuleCtx *ctx); // whether a replica, an AOF or a backlog may hear of a write
 extern int throttleValkeyMajor; // 0 on Redis
+extern int throttleIsKnownServer; // of no later major version than the tested ones
 // The server gives no answer to a caller that CLIENT UNBLOCK names after the module has unblocked it (Redis before 7.4,
 // Valkey before 8.0).
 extern int throttleForgetsAnswers;
@@ -58,6 +59,11 @@ enum { MAY_WRITE, IS_PAUSED, IS_REFUSED, HAS_MOVED };
 int throttleAsk(RedisModuleCtx *ctx, RedisModuleString *name);
 int throttleObstacle(RedisModuleCtx *ctx, RedisModuleString *name);
 int throttleIsPaused(void);
+
+// send.c. throttleMakeCarriers prepares replies that are sent in one piece (send.h), where the server is known. It
+// calls a command without keys, which throttleReplyLengths answers.
+void throttleMakeCarriers(RedisModuleCtx *ctx);
+int throttleReplyLengths(RedisModuleCtx *ctx);
 
 // fork.c. Whether this is a forked child of the server, in which nothing enters Go.
 extern int throttleIsForked;

@@ -62,6 +62,7 @@ static void info(RedisModuleInfoCtx *ctx, int forCrashReport) {
 #ifdef THROTTLE_CHECK
   api.InfoAddFieldULongLong(ctx, "looks", stats.looks);
   api.InfoAddFieldULongLong(ctx, "turns", stats.turns);
+  api.InfoAddFieldULongLong(ctx, "carriers", stats.carriers);
 #endif
   api.InfoAddFieldULongLong(ctx, "errors_arity", stats.errorsArity);
   api.InfoAddFieldULongLong(ctx, "errors_argument", stats.errorsArgument);

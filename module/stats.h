@@ -16,6 +16,7 @@ typedef struct {
   uint64_t tallies[TALLIES], shadowed, refundedUnits;
   uint64_t waiting, waited, waitLeft, turnedAway;
   uint64_t looks, turns; // whether the first in turn may be let in, and turns of the lines; in INFO of the test build
+  uint64_t carriers;     // of replies in one piece; in INFO of the test build
   uint64_t leased, renewed, notLeased, released, lapsed, leasesWaiting;
   uint64_t errorsArity, errorsArgument, errorsWrongType, errorsInternal;
 } throttleStats;
