@@ -48,17 +48,25 @@ static inline char *putDigits(char *at, uint64_t n) {
   return at + 8 - skipped / 8;
 }
 
-// An integer behind its colon.
+// An integer behind its colon. Most are from -1 to 9.
 static inline char *throttlePutInteger(char *at, int64_t n) {
+  static const char shortest[][4] = {"-1\r\n", "0\r\n", "1\r\n", "2\r\n", "3\r\n", "4\r\n", "5\r\n", "6\r\n", "7\r\n", "8\r\n", "9\r\n"};
+  if ((uint64_t)n + 1 <= 10) {
+    memcpy(at, shortest[n + 1], 4);
+    return at + (n < 0 ? 4 : 3);
+  }
   at = (uint64_t)n < 100000000 ? putDigits(at, (uint64_t)n) : throttlePutLong(at, n);
-  *at++ = '\r';
-  *at++ = '\n';
-  return at;
+  memcpy(at, "\r\n", 2);
+  return at + 2;
 }
 
+// The head of an array with less than 100 elements.
 static inline char *throttlePutArray(char *at, int64_t length) {
   *at++ = '*';
-  return throttlePutInteger(at, length);
+  if (length >= 10) *at++ = (char)('0' + length / 10);
+  *at++ = (char)('0' + length % 10);
+  memcpy(at, "\r\n", 2);
+  return at + 2;
 }
 
 static inline char *throttlePutIntegers(char *at, const int64_t *integers, int64_t count) {
