@@ -7,6 +7,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.TimeUnit;
@@ -60,6 +61,8 @@ public final class Batched implements Decider, AutoCloseable {
   /** How far a time in a result is rounded up. */
   private static final long REPORTED_NS = 1_000_000;
 
+  private static final Set<Call.Verb> ASKS = Set.of(Call.Verb.LIMIT, Call.Verb.PEEK, Call.Verb.WAIT);
+
   private final Decider next;
   private final Options options;
   private final long maxAgeNs;
@@ -70,9 +73,9 @@ public final class Batched implements Decider, AutoCloseable {
   private final Reports reports;
   private final Map<List<String>, Pot> pots = new HashMap<>();
   private final Told told = new Told();
-  private List<Pot> stopped = new ArrayList<>(); // who waits for a return to end
-  private final List<CompletableFuture<Void>> idle = new ArrayList<>();
+  private final List<Pot> stopped = new ArrayList<>(); // who waits for a return to end
   private int busy; // fetches and returns under way
+  private CompletableFuture<Void> idle = CompletableFuture.completedFuture(null); // when none is
   private boolean closed;
 
   /** Runs something after some ns. */
@@ -196,7 +199,7 @@ public final class Batched implements Decider, AutoCloseable {
   /** What is asked of the server for the first waiter of a pot. */
   private record Fetch(Waiter first, Call call, long need, long asked) {}
 
-  private Batched(Decider next, Options options, LongSupplier clock, Timer timer) {
+  Batched(Decider next, Options options, LongSupplier clock, Timer timer) {
     this.next = Objects.requireNonNull(next, "next");
     this.options = options;
     this.maxAgeNs = Durations.nanos(options.maxAge, "maxAge");
@@ -214,11 +217,7 @@ public final class Batched implements Decider, AutoCloseable {
 
   /** As {@link #of(Decider)}, with options. */
   public static Batched of(Decider next, Options options) {
-    return of(next, options, System::nanoTime, (ns, act) -> CompletableFuture.delayedExecutor(ns, TimeUnit.NANOSECONDS).execute(act));
-  }
-
-  static Batched of(Decider next, Options options, LongSupplier clock, Timer timer) {
-    return new Batched(next, options, clock, timer);
+    return new Batched(next, options, System::nanoTime, (ns, act) -> CompletableFuture.delayedExecutor(ns, TimeUnit.NANOSECONDS).execute(act));
   }
 
   @Override
@@ -231,15 +230,13 @@ public final class Batched implements Decider, AutoCloseable {
     if (answer == null) {
       return direct(call);
     }
-    answer.whenComplete(this::count);
+    answer.whenComplete(
+        (result, error) -> {
+          if (error == null && result.limited() && result.by() == Result.By.CACHE) {
+            reports.count(result.key());
+          }
+        });
     return answer; // itself, so that who leaves cancels it
-  }
-
-  /** Counts a denial that another call has brought. */
-  private void count(Result result, Throwable error) {
-    if (error == null && result.limited() && result.by() == Result.By.CACHE) {
-      reports.count(result.key());
-    }
   }
 
   /** Forgets the denials of all calls on a key, such as after a refund in another process. Units of the key stay. */
@@ -252,27 +249,13 @@ public final class Batched implements Decider, AutoCloseable {
   public void close() {
     told.locked(() -> closed = true);
     Stages.await(this::whenIdle); // what is fetched for those who wait is given back as well
-    told.locked(
-        () -> {
-          long now = clock.getAsLong();
-          pots.values().forEach(pot -> end(pot, now));
-          return null;
-        });
+    told.run(() -> pots.values().forEach(pot -> end(pot, clock.getAsLong())));
     Stages.await(this::whenIdle);
     Stages.close(next);
   }
 
   private CompletionStage<Void> whenIdle() {
-    CompletableFuture<Void> future = new CompletableFuture<>();
-    return told.locked(
-        () -> {
-          if (busy == 0) {
-            future.complete(null);
-          } else {
-            idle.add(future);
-          }
-          return future;
-        });
+    return told.locked(() -> idle.copy());
   }
 
   @Override
@@ -320,12 +303,7 @@ public final class Batched implements Decider, AutoCloseable {
 
   /** Hands a call on that is not batched. */
   private CompletionStage<Result> direct(Call call) {
-    boolean asks =
-        switch (call.verb()) {
-          case LIMIT, PEEK, WAIT -> true;
-          default -> false;
-        };
-    if (reserve > 0 && asks) {
+    if (reserve > 0 && ASKS.contains(call.verb())) {
       return next.decide(call.withKeys(call.keys().stream().map(this::spared).toList()));
     }
     CompletionStage<Result> result = next.decide(call);
@@ -367,7 +345,7 @@ public final class Batched implements Decider, AutoCloseable {
     pot.waiters.add(waiter);
     if (!pot.working) {
       pot.working = true;
-      busy++;
+      begun();
       Pot working = pot;
       told.add(() -> work(working));
     }
@@ -393,11 +371,11 @@ public final class Batched implements Decider, AutoCloseable {
     draft.granted = units;
     draft.by = by;
     Result result = draft.done();
-    result.ifLost(() -> told.locked(() -> putBack(pot, units)));
+    result.ifLost(() -> told.run(() -> putBack(pot, units)));
     return result;
   }
 
-  private Void putBack(Pot pot, long units) {
+  private void putBack(Pot pot, long units) {
     long now = clock.getAsLong();
     pot.used -= Math.min(units, pot.used);
     if (now - pot.until < 0 && pots.get(pot.words) == pot) {
@@ -405,7 +383,6 @@ public final class Batched implements Decider, AutoCloseable {
     } else {
       giveBack(pot, units, now);
     }
-    return null;
   }
 
   /** Fetches batches until nobody waits. */
@@ -417,17 +394,12 @@ public final class Batched implements Decider, AutoCloseable {
       if (fetch == null) {
         return;
       }
-      CompletionStage<Result> sent;
-      try {
-        sent = Handover.shared(() -> next.decide(fetch.call)); // others wait for it, too
-      } catch (RuntimeException e) {
-        sent = CompletableFuture.failedFuture(e);
-      }
+      CompletableFuture<Result> sent = Stages.ask(() -> Handover.shared(() -> next.decide(fetch.call)), new CompletableFuture<>()); // others wait, too
       // An answer that is there already is handled in this loop, so that the stack does not grow.
       AtomicBoolean here = new AtomicBoolean(true);
       sent.whenComplete(
           (result, error) -> {
-            told.locked(() -> end(pot, fetch, result, Errors.unwrapped(error)));
+            told.run(() -> end(pot, fetch, result, Errors.unwrapped(error)));
             if (here.get() && Thread.currentThread() == self) {
               goesOn.set(true);
             } else {
@@ -472,11 +444,11 @@ public final class Batched implements Decider, AutoCloseable {
     }
   }
 
-  private Void end(Pot pot, Fetch fetch, Result result, Throwable error) {
+  private void end(Pot pot, Fetch fetch, Result result, Throwable error) {
     long now = clock.getAsLong();
     boolean upTo = fetch.call.charge() == Charge.UP_TO;
     if (error != null) {
-      pot.waiters.forEach(waiter -> fail(waiter, error));
+      pot.waiters.forEach(waiter -> answer(waiter, future -> future.completeExceptionally(error)));
     } else if (result.by() != Result.By.SERVER) {
       passBy(pot, fetch.first, result, now);
     } else if (result.allowed()) {
@@ -488,33 +460,16 @@ public final class Batched implements Decider, AutoCloseable {
     }
     fetch.first.exact |= upTo;
     pot.tidy();
-    return null;
+  }
+
+  /** Answers a call that waited. */
+  private void answer(Waiter waiter, Consumer<CompletableFuture<Result>> how) {
+    waiter.answered = true;
+    told.add(() -> how.accept(waiter.future));
   }
 
   private void answer(Waiter waiter, Result result) {
-    waiter.answered = true;
-    told.add(() -> Stages.complete(waiter.future, result));
-  }
-
-  private void fail(Waiter waiter, Throwable error) {
-    waiter.answered = true;
-    told.add(() -> waiter.future.completeExceptionally(error));
-  }
-
-  /** Has a call that waited ask the decider behind. */
-  private void passOn(Waiter waiter) {
-    waiter.answered = true;
-    told.add(
-        () -> {
-          CompletionStage<Result> sent;
-          try {
-            sent = direct(waiter.call);
-          } catch (RuntimeException e) {
-            sent = CompletableFuture.failedFuture(e);
-          }
-          Stages.cancels(waiter.future, sent);
-          Stages.copy(sent, waiter.future);
-        });
+    answer(waiter, future -> Stages.complete(future, result));
   }
 
   /**
@@ -563,7 +518,7 @@ public final class Batched implements Decider, AutoCloseable {
         draft.granted = Math.min(draft.granted, waiter.call.cost());
         answer(waiter, draft.done());
       } else {
-        passOn(waiter);
+        answer(waiter, future -> Stages.ask(() -> direct(waiter.call), future)); // the decider behind
       }
     }
   }
@@ -596,23 +551,21 @@ public final class Batched implements Decider, AutoCloseable {
     }
     pot.due = true;
     pot.dueAt = at;
-    told.add(() -> timer.after(at - now, () -> told.locked(() -> ring(pot, at))));
+    told.add(() -> timer.after(at - now, () -> told.run(() -> ring(pot, at))));
   }
 
-  private Void ring(Pot pot, long at) {
+  private void ring(Pot pot, long at) {
     if (!pot.due || pot.dueAt != at) {
-      return null;
+      return;
     }
     pot.due = false;
     long now = clock.getAsLong();
     endOld(pot, now);
-    long ends = pot.direct - pot.until > 0 ? pot.direct : pot.until;
-    if (now - ends < 0) {
+    if (now - pot.until < 0 || now - pot.direct < 0) {
       schedule(pot, now, (now - pot.until < 0 ? pot.until : pot.direct) - now);
     } else {
       forget(pot);
     }
-    return null;
   }
 
   /** Ends units that are too old to be handed out. */
@@ -639,18 +592,12 @@ public final class Batched implements Decider, AutoCloseable {
       return;
     }
     pot.giving += units;
-    busy++;
+    begun();
     told.add(
         () -> {
           CompletableFuture<Result> refund = new CompletableFuture<>();
           refund.whenComplete((result, error) -> given(pot, units, Errors.unwrapped(error)));
-          try {
-            CompletionStage<Result> sent = Handover.shared(() -> next.decide(Call.one(Call.Verb.REFUND, pot.key).cost(units)));
-            Stages.cancels(refund, sent);
-            Stages.copy(sent, refund);
-          } catch (RuntimeException e) {
-            refund.completeExceptionally(e);
-          }
+          Stages.ask(() -> Handover.shared(() -> next.decide(Call.one(Call.Verb.REFUND, pot.key).cost(units))), refund);
           if (!refund.isDone()) {
             timer.after(left, () -> refund.completeExceptionally(new TimeoutException("batched: the server did not take units back in time")));
           }
@@ -661,15 +608,13 @@ public final class Batched implements Decider, AutoCloseable {
     if (error != null) {
       options.onError.accept(error);
     }
-    told.locked(
+    told.run(
         () -> {
           pot.giving -= units;
           left();
-          List<Pot> goOn = stopped;
-          stopped = new ArrayList<>();
-          goOn.forEach(one -> told.add(() -> work(one)));
+          stopped.forEach(one -> told.add(() -> work(one)));
+          stopped.clear();
           forget(pot);
-          return null;
         });
   }
 
@@ -681,11 +626,18 @@ public final class Batched implements Decider, AutoCloseable {
     }
   }
 
-  /** Notes that a fetch or a return has ended. */
+  /** Notes that a fetch or a return begins. */
+  private void begun() {
+    if (busy++ == 0) {
+      idle = new CompletableFuture<>();
+    }
+  }
+
+  /** Notes that one has ended. */
   private void left() {
     if (--busy == 0) {
-      idle.forEach(future -> told.add(() -> future.complete(null)));
-      idle.clear();
+      CompletableFuture<Void> ended = idle;
+      told.add(() -> ended.complete(null));
     }
   }
 }

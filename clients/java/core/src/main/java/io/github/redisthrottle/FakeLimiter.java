@@ -160,7 +160,7 @@ public final class FakeLimiter implements Decider, Inspector {
     if (ns < 0) {
       throw new IllegalArgumentException("duration: " + duration + " is negative: setTime sets the clock back");
     }
-    told.locked(
+    told.run(
         () -> {
           long ends = Saturated.plus(now, ns);
           for (long next = soonest(); next < ends; next = soonest()) {
@@ -169,7 +169,6 @@ public final class FakeLimiter implements Decider, Inspector {
           }
           now = ends;
           serve();
-          return null;
         });
   }
 
@@ -178,11 +177,10 @@ public final class FakeLimiter implements Decider, Inspector {
     if (time.isBefore(Instant.EPOCH) || time.isAfter(LAST)) {
       throw new IllegalArgumentException("time: " + time + " must be from 1970 to 2261");
     }
-    told.locked(
+    told.run(
         () -> {
           now = Windows.nanos(time);
           serve();
-          return null;
         });
   }
 
@@ -198,7 +196,7 @@ public final class FakeLimiter implements Decider, Inspector {
     if (value != null) {
       PolicyValue.parse(PolicyField.parse(field).name(), field, value);
     }
-    told.locked(
+    told.run(
         () -> {
           if (value == null) {
             policies.remove(field);
@@ -206,7 +204,6 @@ public final class FakeLimiter implements Decider, Inspector {
             policies.put(field, value);
           }
           table.read(policies);
-          return null;
         });
   }
 
@@ -244,10 +241,9 @@ public final class FakeLimiter implements Decider, Inspector {
 
   /** Ends every fault. */
   public void heal() {
-    told.locked(
+    told.run(
         () -> {
           set(Fault.NONE, 0, null);
-          return null;
         });
   }
 
@@ -258,14 +254,13 @@ public final class FakeLimiter implements Decider, Inspector {
   public void reset() {
     fail(new OutageException("the limiter of the test was reset", null));
     heal();
-    told.locked(
+    told.run(
         () -> {
           keys.clear();
           asked.clear();
           policies.clear();
           table.read(policies);
           now = Windows.nanos(MIDNIGHT);
-          return null;
         });
   }
 
@@ -291,10 +286,9 @@ public final class FakeLimiter implements Decider, Inspector {
       }
 
       private void begin(Fault kind, @Nullable ThrottleException with) {
-        told.locked(
+        told.run(
             () -> {
               set(kind, calls, with);
-              return null;
             });
       }
     };
@@ -307,7 +301,7 @@ public final class FakeLimiter implements Decider, Inspector {
 
   private CompletionStage<Result> decideAsAsked(Call call) {
     CompletableFuture<Result> future = new CompletableFuture<>();
-    told.locked(
+    told.run(
         () -> {
           Asked one = new Asked(call, Windows.instant(now));
           asked.add(one);
@@ -320,7 +314,6 @@ public final class FakeLimiter implements Decider, Inspector {
                 one.error = failed;
               });
           answer(call, future);
-          return null;
         });
     return future;
   }
@@ -330,10 +323,9 @@ public final class FakeLimiter implements Decider, Inspector {
   public CompletionStage<Inspection> inspect(String key) {
     CompletableFuture<Inspection> future = new CompletableFuture<>();
     Key.text(key, "key");
-    told.locked(
+    told.run(
         () -> {
           meet(future, () -> tell(key, future), () -> {});
-          return null;
         });
     return future;
   }
@@ -394,7 +386,7 @@ public final class FakeLimiter implements Decider, Inspector {
 
   /** A caller in line that leaves returns what was reserved for it. */
   private void leave(Waiting waiting) {
-    told.locked(
+    told.run(
         () -> {
           if (line.remove(waiting)) {
             if (waiting.result != null) {
@@ -402,7 +394,6 @@ public final class FakeLimiter implements Decider, Inspector {
             }
             serve();
           }
-          return null;
         });
   }
 

@@ -26,16 +26,22 @@ final class Stages {
         (value, error) -> {
           if (error != null) {
             to.completeExceptionally(Errors.unwrapped(error));
-            return;
-          }
-          try {
-            CompletionStage<R> next = turn.apply(value);
-            cancels(to, next);
-            copy(next, to);
-          } catch (Throwable e) {
-            to.completeExceptionally(e);
+          } else {
+            ask(() -> turn.apply(value), to);
           }
         });
+    return to;
+  }
+
+  /** Asks something, and hands its outcome on to a future. Completing the future otherwise cancels what was asked. */
+  static <T extends @Nullable Object> CompletableFuture<T> ask(Supplier<CompletionStage<T>> call, CompletableFuture<T> to) {
+    try {
+      CompletionStage<T> asked = call.get();
+      cancels(to, asked);
+      copy(asked, to);
+    } catch (Throwable e) {
+      to.completeExceptionally(e);
+    }
     return to;
   }
 

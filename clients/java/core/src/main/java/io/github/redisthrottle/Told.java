@@ -18,6 +18,15 @@ final class Told {
     acts.add(act);
   }
 
+  /** As {@link #locked}, without a value. */
+  void run(Runnable act) {
+    locked(
+        () -> {
+          act.run();
+          return this;
+        });
+  }
+
   /** Runs something with the lock, and then, without it, what was added. */
   <T> T locked(Supplier<T> act) {
     List<Runnable> due = List.of();

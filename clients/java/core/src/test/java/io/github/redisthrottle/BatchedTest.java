@@ -155,7 +155,7 @@ class BatchedTest {
     private record Due(long at, Runnable act) {}
 
     private Limiter batched(Decider next, Batched.Options options) {
-      return Limiter.over(Batched.of(next, options, () -> now, (ns, act) -> due.add(new Due(now + ns, act))));
+      return Limiter.over(new Batched(next, options, () -> now, (ns, act) -> due.add(new Due(now + ns, act))));
     }
 
     private void pass(long ms) {
