@@ -7,6 +7,7 @@ import asyncio
 import os
 import signal
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -105,6 +106,20 @@ def _room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have no call be told of an overload before the server's time is over."""
     for module in (transport, asynctransport):
         monkeypatch.setattr(module, "ROOM", PATIENCE)
+
+
+async def test_what_arrives_while_the_loop_computes_is_in_time(server: Server) -> None:
+    """Time in which the process could read nothing is none of the server's, nor of the wait for a pipeline."""
+    async with AsyncLimiter.from_url(server.url) as limiter:  # with the timeout of 200 ms
+
+        async def compute() -> None:
+            for _ in range(10):
+                time.sleep(0.3)
+                await asyncio.sleep(0)
+
+        await limiter.limit("k", PLENTY)
+        *results, _ = await asyncio.gather(*(limiter.limit("k", PLENTY) for _ in range(250)), compute())
+        assert all(result is not None and result.allowed for result in results)
 
 
 @pytest.mark.usefixtures("_room")

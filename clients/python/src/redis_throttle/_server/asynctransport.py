@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import sys
 import time
 from collections import deque
 from collections.abc import AsyncGenerator
@@ -13,11 +14,18 @@ from typing import Any, cast
 from .._core.call import Call
 from .._core.errors import MistakeError, OverloadError, is_demoted, is_outage, library_error
 from .doors import Alone, Commands, Doors, Question, Send, Steps, Words
+from .lateness import Lateness, Within
 from .loops import close_client, drop_client, drop_pool
 from .pool import LONGEST, REDIRECTS, ROOM, WHO, Place, Pooled, Sign, asking, elsewhere, failed, is_asked, most_connections, moved_to, no_room, run_of
 
 _CONNECTS = 5
 """How often connecting is tried while this process is late."""
+
+_WAITING = 10_000
+"""How many calls wait at most for a pipeline."""
+
+_LONG = 3600.0
+"""What the library is told in place of a time limit that is kept here, in seconds."""
 
 AT_ONCE = 50
 """How many calls are sent to a node of a cluster at once: each needs a connection, and many that connect at once in one
@@ -38,6 +46,12 @@ class AsyncTransport(Pooled):
         self._signs: dict[tuple[Place, str], Sign] = {}
         self._queue: deque[tuple[list[str | bytes], asyncio.Future[Any]]] = deque()
         self._under_way = 0
+        self._lateness = Lateness()
+
+    def _within(self, seconds: float) -> Within:
+        """Bound what is done by time in which the loop could read: a loop that computes finds replies late, and they
+        are there."""
+        return Within(self._lateness, seconds)
 
     @contextlib.asynccontextmanager
     async def _room(self, node: Any = None) -> AsyncGenerator[None]:
@@ -49,7 +63,7 @@ class AsyncTransport(Pooled):
         name = "" if node is None else node.name
         room = self._rooms.get(name) or self._rooms.setdefault(name, asyncio.Semaphore(most))
         try:
-            async with asyncio.timeout(ROOM if room.locked() else None):
+            async with self._within(ROOM) if room.locked() else contextlib.nullcontext():
                 await room.acquire()
         except TimeoutError:
             raise no_room(most) from None
@@ -163,17 +177,22 @@ class AsyncTransport(Pooled):
             except Exception as error:
                 together = object()
                 if library_error(error, "TimeoutError"):
-                    if self._was_late(began):
+                    if self.pool is None and self._was_late(began):
                         error = _late()
                     self._give_up(error, together)
                 raise failed(self.told(command, error), together) from error
             finally:
                 self._hand_over()
+        if len(self._queue) >= _WAITING:
+            raise OverloadError(f"{_WAITING:,} calls of this process wait for the server")
         waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         entry = (words, waiting)
         self._queue.append(entry)
         try:
-            await asyncio.wait({waiting}, timeout=ROOM)
+            async with self._within(ROOM):
+                await asyncio.wait({waiting})
+        except TimeoutError:
+            pass
         except asyncio.CancelledError:
             waiting.cancel()  # which is not sent, if it was not
             raise
@@ -212,9 +231,21 @@ class AsyncTransport(Pooled):
             try:
                 return await self.pool.get_connection(*self.arguments)
             except Exception as error:
-                if not left or not library_error(error, "TimeoutError") or not self._was_late(began):
+                if not library_error(error, "TimeoutError") or not self._was_late(began):
                     raise
+                if not left:
+                    raise _late() from error
         raise AssertionError
+
+    async def _reply(self, connection: Any, **reading: bool) -> Any:
+        """Read a reply of a connection of the pool."""
+        try:
+            async with self._within(self.timeout):
+                return await connection.read_response(timeout=_LONG, **reading)
+        except TimeoutError as error:
+            if library_error(error, "TimeoutError"):
+                raise
+            raise _timeout_of(connection) from error
 
     def _was_late(self, began: float) -> bool:
         """Whether a time limit was noticed long after it was over, because the loop was busy: that says nothing about
@@ -224,16 +255,15 @@ class AsyncTransport(Pooled):
     async def _share(self, batch: list[tuple[list[str | bytes], asyncio.Future[Any]]]) -> None:
         together = object()
         left = deque(waiting for _, waiting in batch)
-        demoted, began = False, time.monotonic()
+        demoted = False
         try:
             async with self._room():
                 connection = await self._connection()
                 try:
                     await connection.send_packed_command(connection.pack_commands([words for words, _ in batch]))
                     for _, waiting in batch:
-                        began = time.monotonic()
                         try:
-                            reply = await connection.read_response()
+                            reply = await self._reply(connection)
                         except Exception as error:
                             if not library_error(error, "ResponseError"):
                                 raise
@@ -251,8 +281,6 @@ class AsyncTransport(Pooled):
             if demoted:
                 await self._leave_master()
         except Exception as error:
-            if library_error(error, "TimeoutError") and self._was_late(began):
-                error = _late()
             for waiting in left:
                 _answer(waiting, error, together)
             if library_error(error, "TimeoutError") or isinstance(error, OverloadError):
@@ -271,7 +299,7 @@ class AsyncTransport(Pooled):
             connection = await self._connection()
             try:
                 await connection.send_command(*words)
-                return await connection.read_response(**reading)
+                return await self._reply(connection, **reading)
             except BaseException as error:
                 # A caller that is cancelled leaves a reply on its way, which must not be read as that of the next call.
                 if not library_error(error, "ResponseError") or is_demoted(error):
@@ -461,6 +489,15 @@ def _place_of(connection: Any) -> Place | None:
     writer = getattr(connection, "_writer", None)
     found = None if writer is None else writer.get_extra_info("peername")
     return found if isinstance(found, str) or not found else (found[0], found[1])
+
+
+def _timeout_of(connection: Any) -> Exception:
+    """Return the error of the library of a connection for a reply that did not come in time."""
+    for kind in type(connection).__mro__:
+        module = sys.modules.get(f"{kind.__module__.partition('.')[0]}.exceptions")
+        if (made := getattr(module, "TimeoutError", None)) is not None:
+            return cast(Exception, made(f"Timeout reading from {connection._host_error()}"))
+    raise AssertionError
 
 
 def _late() -> OverloadError:
