@@ -177,8 +177,8 @@ const beside = new Set(['verb', 'keys', 'several'])
 function checkCall(call: Call): void {
   const command = call.verb === 'limit' && call.several ? 'mlimit' : call.verb
   const taken = takes[command] as readonly string[]
-  for (const [option, value] of Object.entries(call)) {
-    if (value === undefined || beside.has(option) || taken.includes(option)) continue
+  for (const option of Object.keys(call)) {
+    if (beside.has(option) || taken.includes(option) || call[option as keyof Call] === undefined) continue
     throw new TypeError(`${option}: ${commandOf(call)} has no such option`)
   }
   if (call.charge !== undefined && !Object.hasOwn(charges, call.charge)) throw new TypeError(`charge must be up_to, strict or force, not '${call.charge as string}'`)
@@ -219,7 +219,8 @@ export function waits(call: Call): boolean {
 
 /** Returns a call on one key. */
 export function one(verb: Verb, key: string, limits: Limits, options: CallOptions): Call {
-  return { ...options, verb, keys: [{ name: key, limits: asLimits(limits) }] }
+  // V8 takes microseconds for properties behind a spread.
+  return { verb, keys: [{ name: key, limits: asLimits(limits) }], ...options }
 }
 
 const isEntries = <What>(keys: Keys<What>): keys is Entries<What> => Symbol.iterator in keys
@@ -246,7 +247,7 @@ export function many(verb: 'limit' | 'settle', keys: Keys<Limits | Slots>, optio
     return { name, leased: true, slots: what.n, ttl: what.ttl }
   })
   if (some.length === 0) throw new RangeError('keys: there must be at least one')
-  return { ...options, verb, keys: some, several: true }
+  return { verb, keys: some, several: true, ...options }
 }
 
 /** Returns a call in words, with a prefix before its keys. */
@@ -254,7 +255,7 @@ export function wordsOf(call: Call, prefix = ''): string[] {
   checkCall(call)
   const [key] = call.keys
   if (!key) throw new RangeError('keys: there must be at least one')
-  if (call.several) return [...severalWords(call, prefix), ...tail(call)]
+  if (call.several) return tail(severalWords(call, prefix), call)
   const words = [commandOf(call), prefix + text('key', key.name)]
   switch (call.verb) {
     case 'reset':
@@ -272,16 +273,18 @@ export function wordsOf(call: Call, prefix = ''): string[] {
       words.push('ID', identity(call), 'TTL', ttlOf(key))
       break
     default:
-      words.push(...limitWords(call, key), ...options(call), ...line(call))
+      limitWords(words, call, key)
+      options(words, call)
+      words.push(...line(call))
       if (words.length === 2) return words // with COMPACT the server's error would be about a word that the caller did not write
   }
-  return [...words, ...tail(call)]
+  return tail(words, call)
 }
 
 function severalWords(call: Call, prefix: string): string[] {
   const words = [commandOf(call), String(call.keys.length), ...call.keys.map((key) => prefix + text('key', key.name))]
   const groups = call.keys.map((key) => {
-    if (!key.leased) return limitWords(call, key)
+    if (!key.leased) return limitWords([], call, key)
     return call.verb === 'settle' ? ['SLOTS'] : ['SLOTS', integer('slots', key.slots, 0), 'TTL', ttlOf(key)]
   })
   // One group without NEXT is that of every key.
@@ -289,14 +292,16 @@ function severalWords(call: Call, prefix: string): string[] {
   const same = call.keys.every((key) => !key.leased) && rest.every((group) => group.join(' ') === first.join(' '))
   words.push(...first)
   if (!same) for (const group of rest) words.push('NEXT', ...group)
-  words.push(...options(call))
+  options(words, call)
   if (call.any) words.push('ANY')
   if (call.id) words.push('ID', text('id', call.id))
   return words
 }
 
-function tail(call: Call): string[] {
-  return call.each ? ['COMPACT', 'EACH'] : ['COMPACT']
+function tail(words: string[], call: Call): string[] {
+  words.push('COMPACT')
+  if (call.each) words.push('EACH')
+  return words
 }
 
 function identity(call: Call): string {
@@ -308,8 +313,7 @@ function ttlOf(key: Key): string {
   return word(wholeMilliseconds(key.ttl, 'ttl'))
 }
 
-function limitWords(call: Call, key: Key): string[] {
-  const words: string[] = []
+function limitWords(words: string[], call: Call, key: Key): string[] {
   for (const limit of key.limits ?? []) {
     const spared = (call.verb === 'refund' || call.verb === 'settle') && limit.fields.spare // which have no SPARE
     words.push(...(spared ? limit.with({ spare: 0 }) : limit).words)
@@ -317,8 +321,7 @@ function limitWords(call: Call, key: Key): string[] {
   return words
 }
 
-function options(call: Call): string[] {
-  const words: string[] = []
+function options(words: string[], call: Call): void {
   if (call.cost !== undefined && call.cost !== 1) words.push('COST', integer('cost', call.cost, 0))
   if (call.charge) words.push(charges[call.charge])
   if (call.ban !== undefined) words.push('BAN', word(wholeMilliseconds(call.ban, 'ban')))
@@ -330,7 +333,6 @@ function options(call: Call): string[] {
     const wait = wholeMilliseconds(call.maxWait, 'maxWait')
     words.push('MAXWAIT', word(wait < longestWait ? wait : longestWait))
   }
-  return words
 }
 
 function line(call: Call): string[] {

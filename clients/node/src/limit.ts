@@ -126,7 +126,7 @@ export class Limit {
 
   /** Returns this limit with some options changed: `tokens.with({ take: 523 })`. */
   with(changes: { readonly [Name in keyof LimitFields]?: LimitFields[Name] | undefined }): Limit {
-    return new Limit({ ...this.fields, ...changes } as LimitFields)
+    return new Limit(Object.assign({}, this.fields, changes as Partial<LimitFields>))
   }
 
   /** How many units it holds when it is full. */
@@ -191,7 +191,7 @@ function atMost(integer: bigint): number {
  *     const perUser = rate(5, '1s', { burst: 10 })
  */
 export function rate(count: number, period: Period, options: RateOptions = {}): Limit {
-  return new Limit({ ...options, kind: 'RATE', count, period })
+  return new Limit(Object.assign({}, options, { kind: 'RATE' as const, count, period }))
 }
 
 /**
@@ -200,7 +200,7 @@ export function rate(count: number, period: Period, options: RateOptions = {}): 
  *     const mails = window(10, '1m')
  */
 export function window(count: number, period: Period, options: LimitOptions = {}): Limit {
-  return new Limit({ ...options, kind: 'WINDOW', count, period })
+  return new Limit(Object.assign({}, options, { kind: 'WINDOW' as const, count, period }))
 }
 
 /**
@@ -210,7 +210,7 @@ export function window(count: number, period: Period, options: LimitOptions = {}
  *     const quota = fixed(100_000, '1mo', { zone: 'Europe/Berlin' })
  */
 export function fixed(count: number, period: Period, options: FixedOptions = {}): Limit {
-  return new Limit({ ...options, kind: 'FIXED', count, period })
+  return new Limit(Object.assign({}, options, { kind: 'FIXED' as const, count, period }))
 }
 
 /**

@@ -267,9 +267,13 @@ export class Limiter implements Decider, Inspector {
     this.#endings.begin(call, ms, 2)
   }
 
-  async #decide(method: Method, options: object, make: (rest: CallOptions) => Call): Promise<Result> {
-    check(method, options)
-    const { signal, ...rest } = options as CallOptions & Leave
-    return await this.decide(make(rest), signal ? { signal } : undefined)
+  #decide(method: Method, options: object, make: (rest: CallOptions) => Call): Promise<Result> {
+    try {
+      check(method, options)
+      const { signal, ...rest } = options as CallOptions & Leave
+      return this.decide(make(rest), signal ? { signal } : undefined)
+    } catch (error) {
+      return Promise.reject(error)
+    }
   }
 }

@@ -4,7 +4,7 @@ import { type Call, commandOf, type Leave, readReply, waits, wordsOf } from './c
 import { type Commands, Doors } from './clients/doors.js'
 import { transportOf } from './clients/library.js'
 import { type Client, type Heard, heard, wait } from './clients/transport.js'
-import { within } from './clients/within.js'
+import { type Left, within } from './clients/within.js'
 import type { Decider } from './decider.js'
 import { forever, milliseconds } from './duration.js'
 import { isOutage, isReply, MistakeError, OverloadError, textOf, translate } from './errors.js'
@@ -34,8 +34,12 @@ export class Remote implements Decider, Inspector {
     this.#doors = new Doors(this.#transport, options.commands, options.timeout, options.logger)
   }
 
-  async decide(call: Call, { signal }: Leave = {}): Promise<Result> {
-    if (!waits(call)) return await this.#atOnce(call, signal)
+  decide(call: Call, { signal }: Leave = {}): Promise<Result> {
+    return waits(call) ? this.#inLine(call, signal) : this.#atOnce(call, signal)
+  }
+
+  /** Sends a call that waits. */
+  async #inLine(call: Call, signal: AbortSignal | undefined): Promise<Result> {
     const words = wordsOf(call, this.#transport.prefix)
     const key = call.keys[0]?.name ?? ''
     if (call.verb === 'lease') {
@@ -49,10 +53,10 @@ export class Remote implements Decider, Inspector {
     }
     const asked = wait(this.#transport, words, key, this.options.patience, signal, late)
     let without = false
-    const result = this.#read(call, asked.catch(async (error: unknown) => {
+    const result = asked.catch(async (error: unknown) => {
       without = await within(this.options.timeout, signal, () => this.#doors.without(key, error))
       throw error
-    }), signal)
+    }).then((reply) => readReply(call, reply)).catch((error: unknown) => { throw this.#explained(commandOf(call), key, error, signal) })
     return await result.catch((error: unknown) => {
       if (without && !this.#doors.module(key)) return this.#polled(call, signal)
       throw error
@@ -133,31 +137,19 @@ export class Remote implements Decider, Inspector {
 
   /** Tells what a key holds. */
   inspect(key: string, { signal }: Leave = {}): Promise<Inspection> {
-    return this.#bounded('CL.INSPECT', async () => {
-      const reply = this.#within(key, signal, (left) => this.#doors.send(['CL.INSPECT', this.#transport.prefix + key], key, left))
-      return await this.#translated('CL.INSPECT', key, reply.then(readInspection), signal)
-    })
+    return this.#ask('CL.INSPECT', key, () => ['CL.INSPECT', this.#transport.prefix + key], readInspection, signal)
   }
 
   /** Sends a call that is answered at once. `late` gets a reply that comes after its caller has left. */
   #atOnce(call: Call, signal: AbortSignal | undefined, late?: (reply: unknown) => void): Promise<Result> {
-    return this.#bounded(commandOf(call), () => this.#sent(call, signal, late))
+    return this.#ask(commandOf(call), call.keys[0]?.name ?? '', () => wordsOf(call, this.#transport.prefix), (reply) => readReply(call, reply), signal, late)
   }
 
-  async #bounded<T>(command: string, run: () => Promise<T>): Promise<T> {
+  async #ask<T>(command: string, key: string, write: () => readonly string[], read: (reply: unknown) => T, signal: AbortSignal | undefined,
+    late?: (reply: unknown) => void): Promise<T> {
     if (this.#underWay >= mostUnderWay) throw new OverloadError(`${command}: ${mostUnderWay} calls of this limiter wait for their replies`)
-    this.#underWay++
-    try {
-      return await run()
-    } finally {
-      this.#underWay--
-    }
-  }
-
-  #sent(call: Call, signal: AbortSignal | undefined, late?: (reply: unknown) => void): Promise<Result> {
-    const words = wordsOf(call, this.#transport.prefix)
-    const key = call.keys[0]?.name ?? ''
-    const attempt = (left: AbortSignal) => {
+    const words = write()
+    const attempt = (left: Left) => {
       const reply = this.#doors.send(words, key, left)
       if (late) {
         reply.then((value) => {
@@ -166,11 +158,14 @@ export class Remote implements Decider, Inspector {
       }
       return reply
     }
-    return this.#read(call, this.#within(key, signal, attempt), signal)
-  }
-
-  #within(key: string, signal: AbortSignal | undefined, attempt: (left: AbortSignal) => Promise<unknown>): Promise<unknown> {
-    return within(this.options.timeout, signal, attempt, (beganMs) => this.#transport.alive(key, beganMs))
+    this.#underWay++
+    try {
+      return read(await within(this.options.timeout, signal, attempt, (beganMs) => this.#transport.alive(key, beganMs)))
+    } catch (error) {
+      throw this.#explained(command, key, error, signal)
+    } finally {
+      this.#underWay--
+    }
   }
 
   /** Tells which server is out of reach, and why, as far as the client knows. */
@@ -181,18 +176,11 @@ export class Remote implements Decider, Inspector {
     return `${where && ` (${where})`}${reason && `: ${reason}`}`
   }
 
-  #read(call: Call, attempt: Promise<unknown>, signal: AbortSignal | undefined): Promise<Result> {
-    return this.#translated(commandOf(call), call.keys[0]?.name ?? '', attempt.then((reply) => readReply(call, reply)), signal)
-  }
-
-  async #translated<T>(command: string, key: string, attempt: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-    try {
-      return await attempt
-    } catch (error) {
-      if (signal?.aborted && error === signal.reason) throw error
-      const refusal = isOutage(error) ? this.#transport.refusal?.(key) : undefined
-      throw translate(command, refusal ?? error, !isOutage(error) || isReply(error) ? '' : this.#about(key, error, refusal))
-    }
+  /** Returns what a caller is told of an error. */
+  #explained(command: string, key: string, error: unknown, signal: AbortSignal | undefined): Error {
+    if (signal?.aborted && error === signal.reason) return error as Error
+    const refusal = isOutage(error) ? this.#transport.refusal?.(key) : undefined
+    return translate(command, refusal ?? error, !isOutage(error) || isReply(error) ? '' : this.#about(key, error, refusal))
   }
 }
 

@@ -34,7 +34,8 @@ interface Store {
 }
 
 async function express(store: Pick<ExpressStore, 'init' | 'increment'>, { limit, windowMs }: Rule, told = true): Promise<Hit> {
-  await store.init?.({ limit: told ? limit : () => limit, windowMs } as Options)
+  // The middleware gives all of its options. A store that is not told of the last two expects refunds.
+  await store.init?.({ limit: told ? limit : () => limit, windowMs, skipFailedRequests: false, skipSuccessfulRequests: false } as Options)
   return async (key) => (await store.increment(key)).totalHits <= limit
 }
 

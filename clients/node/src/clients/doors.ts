@@ -10,7 +10,7 @@ import { isOutage, isReply, MistakeError, textOf } from '../errors.js'
 import type { Logger } from '../guard/guard.js'
 import { isMissing, rightOf } from './missing.js'
 import { type Transport } from './transport.js'
-import { within } from './within.js'
+import { type Left, within } from './within.js'
 
 /**
  * Which commands a limiter sends: those of the module, functions in their place, or what the server has, in this order.
@@ -132,7 +132,7 @@ export class Doors {
   }
 
   /** Sends a call through the door of its server. */
-  async send(words: readonly string[], key: string, left: AbortSignal): Promise<unknown> {
+  async send(words: readonly string[], key: string, left: Left): Promise<unknown> {
     const send = (some: readonly string[]) => this.transport.send(some, key, left)
     if (this.commands === 'module' || !words[0]?.startsWith('CL.')) return await send(words)
     if (words[0] === 'CL.DENIED') { // the library lacks it, and so does an older module, which says nothing of its other commands
@@ -144,7 +144,7 @@ export class Doors {
       const node = all ? '' : this.#nodeOf(key)
       const door = all ? commands : this.#standing(node) ?? (this.commands === 'auto' ? commands : await this.#ask(node, key))
       try {
-        const reply = await through(door, words, send)
+        const reply = door.kind === 'module' ? await send(words) : await through(door, words, send)
         if (door.kind === 'module' && !all) this.#found(node, key, door, 'has the module: calls are sent as its commands')
         return reply
       } catch (error) {
@@ -325,9 +325,8 @@ function noWay(error: unknown, lacks?: string): MistakeError {
   return new MistakeError(`the server ${why}, and refuses functions and scripts: ${messageOf(error)}`, { cause: error })
 }
 
-/** Sends a call through a door. */
-async function through(door: Door, words: readonly string[], send: (words: readonly string[]) => Promise<unknown>): Promise<unknown> {
-  if (door.kind === 'module') return await send(words)
+/** Sends a call as a function or a script. */
+async function through(door: Exclude<Door, { kind: 'module' }>, words: readonly string[], send: Send): Promise<unknown> {
   if (door.kind === 'script') return await byHash(door, words, send)
   const { name, keys, rest, suffix } = asFunction(words)
   return await send([`FCALL${suffix}`, name, ...keys, ...rest])

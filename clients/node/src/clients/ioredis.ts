@@ -6,6 +6,7 @@ import { isReply, MistakeError, OutageError } from '../errors.js'
 import { isElsewhere, reasonOf, refusalsOf } from './refusal.js'
 import { slotOf } from './slot.js'
 import type { Address, Line, Transport } from './transport.js'
+import type { Left } from './within.js'
 
 interface Command {
   promise: Promise<unknown>
@@ -162,7 +163,7 @@ function gather(stream: Gathering): void {
   })
 }
 
-function send(redis: Redis | Cluster, command: Command, key: string, left: AbortSignal): Promise<unknown> {
+function send(redis: Redis | Cluster, command: Command, key: string, left: Left): Promise<unknown> {
   if (redis.status === 'end') throw new MistakeError('the client is closed')
   return new Promise((resolve, reject) => {
     let sent = false
@@ -181,12 +182,15 @@ function send(redis: Redis | Cluster, command: Command, key: string, left: Abort
       if (redis.isCluster) lookAgain(redis)
       else leaveSilent(redis)
     }
-    left.addEventListener('abort', over, { once: true })
-    command.promise.finally(() => { left.removeEventListener('abort', over) }) // the signal serves the next call
-      .then(resolve, (error: unknown) => {
-        if (!redis.isCluster && redis.status === 'ready' && isElsewhere(error)) redis.disconnect(true)
-        reject(error)
-      })
+    left.addEventListener('abort', over)
+    command.promise.then((reply) => {
+      left.removeEventListener('abort', over)
+      resolve(reply)
+    }, (error: unknown) => {
+      left.removeEventListener('abort', over)
+      if (!redis.isCluster && redis.status === 'ready' && isElsewhere(error)) redis.disconnect(true)
+      reject(error)
+    })
     const rejected = command.reject.bind(command)
     void redis.sendCommand(command)
     const handled = command.reject.bind(command)

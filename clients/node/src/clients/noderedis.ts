@@ -5,9 +5,10 @@ import { isOutage, isReply, MistakeError, OutageError } from '../errors.js'
 import { isElsewhere, refusalsOf, ways } from './refusal.js'
 import { slotOf } from './slot.js'
 import type { Address, Line, Transport } from './transport.js'
+import type { Left } from './within.js'
 
 interface Options {
-  abortSignal?: AbortSignal
+  abortSignal?: Left
   timeout?: number
   typeMapping?: object
 }
@@ -90,9 +91,9 @@ function prefixOf(client: object): string {
 
 // Whatever types the client maps replies to, the integers of ours are numbers. The limiter has a timeout: another one,
 // of the client, costs time.
-const plain = (abortSignal: AbortSignal): Options => ({ abortSignal, timeout: 0, typeMapping: {} })
+const plain = (abortSignal: Left): Options => ({ abortSignal, timeout: 0, typeMapping: {} })
 
-async function send(client: NodeClient, words: readonly string[], left: AbortSignal): Promise<unknown> {
+async function send(client: NodeClient, words: readonly string[], left: Left): Promise<unknown> {
   try {
     return await client.sendCommand(words, plain(left))
   } catch (error) {

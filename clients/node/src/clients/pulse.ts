@@ -7,7 +7,7 @@
 import { connect, type Socket } from 'node:net'
 import { connect as connectTls, type TLSSocket } from 'node:tls'
 import { OutageError } from '../errors.js'
-import { within } from './within.js'
+import { type Left, within } from './within.js'
 
 const asked = new Map<string, Promise<void>>()
 
@@ -22,7 +22,7 @@ export interface Spot {
  * another server answers at its address by now. One question serves all that ask within half of the time. Of a socket
  * that is closed or has no address, such as a path, nothing is returned.
  */
-export function pulse({ socket, run }: Spot, ms: number, who: (left: AbortSignal) => Promise<string>): Promise<void> | undefined {
+export function pulse({ socket, run }: Spot, ms: number, who: (left: Left) => Promise<string>): Promise<void> | undefined {
   const { remoteAddress: host, remotePort: port } = socket ?? {}
   if (host === undefined || port === undefined) return undefined
   const place = `${host} ${port} ${run}`
@@ -37,7 +37,7 @@ export function pulse({ socket, run }: Spot, ms: number, who: (left: AbortSignal
 }
 
 /** Fails if another server answers. One that does not tell who it is, or does not let this user ask, is there. */
-async function isThere(run: string, ms: number, who: (left: AbortSignal) => Promise<string>): Promise<void> {
+async function isThere(run: string, ms: number, who: (left: Left) => Promise<string>): Promise<void> {
   if (!run) return
   const there = await within(ms, undefined, who).catch(() => '')
   if (there && there !== run) throw new OutageError('another server answers at the address of the one where the call waits')
@@ -46,12 +46,12 @@ async function isThere(run: string, ms: number, who: (left: AbortSignal) => Prom
 /** Returns what tells a server from all others, and from itself before a restart, in its reply to INFO server. */
 export const runOf = (info: unknown): string => /^run_id:(\w+)/m.exec(String(info))?.[1] ?? ''
 
-function ask(host: string, port: number, encrypted: boolean, left: AbortSignal): Promise<void> {
+function ask(host: string, port: number, encrypted: boolean, left: Left): Promise<void> {
   return new Promise((resolve, reject) => {
     // Nothing is told to whoever answers, so no certificate is needed.
     const socket = encrypted ? connectTls({ host, port, rejectUnauthorized: false }) : connect({ host, port })
     const end = (error?: Error) => {
-      left.removeEventListener('abort', aborted) // the signal serves others after this
+      left.removeEventListener('abort', aborted)
       socket.destroy()
       if (error) reject(error)
       else resolve()
@@ -60,7 +60,7 @@ function ask(host: string, port: number, encrypted: boolean, left: AbortSignal):
     socket.on('error', end)
     socket.on('data', () => { end() })
     socket.on('close', () => { end(new OutageError('the server closes connections')) })
-    left.addEventListener('abort', aborted, { once: true })
+    left.addEventListener('abort', aborted)
     socket.write('PING\r\n')
   })
 }

@@ -8,7 +8,7 @@
 import type { Socket } from 'node:net'
 import { isOutage, isReply, MistakeError } from '../errors.js'
 import { pulse, runOf } from './pulse.js'
-import { within } from './within.js'
+import { type Left, within } from './within.js'
 
 /** A client of node-redis or ioredis: for one server, a pool, a cluster or Sentinel. */
 export interface Client {
@@ -53,7 +53,7 @@ export interface Transport {
    */
   reason?(key: string): Error | undefined
   /** Sends a command. `left` tells that nobody waits for the reply any more. */
-  send(words: readonly string[], key: string, left: AbortSignal): Promise<unknown>
+  send(words: readonly string[], key: string, left: Left): Promise<unknown>
   /** Opens a connection to the server that has a key, or to the one at an address in a cluster. */
   open(key: string, at?: Address): Promise<Line>
 }
@@ -131,7 +131,7 @@ export async function wait(
       const run = await within(patience, signal, () => runAt(line))
       const there = at
       // A key that has moved to another node leads elsewhere by now, and its caller may wait where it was.
-      const who = async (left: AbortSignal) => (there || transport.node?.(key) === node ? await runThere(transport, key, there, left) : '')
+      const who = async (left: Left) => (there || transport.node?.(key) === node ? await runThere(transport, key, there, left) : '')
       if (at?.asking) await within(patience, signal, () => line.send(['ASKING']))
       signal?.throwIfAborted()
       reply = line.send(words)
@@ -161,14 +161,14 @@ async function runAt(line: Line): Promise<string> {
 }
 
 /** Asks the server that the client would open a connection to now which one it is. */
-async function runThere(transport: Transport, key: string, at: Address | undefined, left: AbortSignal): Promise<string> {
+async function runThere(transport: Transport, key: string, at: Address | undefined, left: Left): Promise<string> {
   const line = await transport.open(key, at)
   const close = () => {
     line.close()
   }
   try {
     left.throwIfAborted()
-    left.addEventListener('abort', close, { once: true })
+    left.addEventListener('abort', close)
     return await runAt(line)
   } finally {
     left.removeEventListener('abort', close)

@@ -2,9 +2,34 @@
 import { OutageError, OverloadError } from '../errors.js'
 import { lateMs, unwatch, watch } from './lateness.js'
 
-// An AbortController costs about as much as all else that a call does here. One that was not aborted serves the next
-// call.
-const spares: AbortController[] = []
+/**
+ * Tells an attempt that nobody waits for it any more: as much of an AbortSignal as this package and the libraries use,
+ * since a real one costs about as much as all else that a call does here.
+ */
+export class Left {
+  aborted = false
+  reason: unknown
+  #listeners: (() => void)[] | undefined
+
+  addEventListener(_: 'abort', listener: () => void): void {
+    if (this.#listeners) this.#listeners.push(listener)
+    else this.#listeners = [listener]
+  }
+
+  removeEventListener(_: 'abort', listener: () => void): void {
+    this.#listeners = this.#listeners?.filter((other) => other !== listener)
+  }
+
+  throwIfAborted(): void {
+    if (this.aborted) throw this.reason
+  }
+
+  abort(reason: unknown): void {
+    this.aborted = true
+    this.reason = reason
+    for (const listener of this.#listeners ?? []) listener()
+  }
+}
 
 /**
  * Runs an attempt, which learns by its signal that time is up or the caller has left. It keeps no listeners after it
@@ -13,11 +38,11 @@ const spares: AbortController[] = []
  * Time in which this process could read nothing does not count. `alive` tells whether the server went on answering
  * since an instant: then it is there, and what is late is this process, which asks for more than it can read.
  */
-export function within<T>(ms: number, signal: AbortSignal | undefined, attempt: (left: AbortSignal) => Promise<T>,
+export function within<T>(ms: number, signal: AbortSignal | undefined, attempt: (left: Left) => Promise<T>,
   alive?: (beganMs: number) => boolean): Promise<T> {
   if (signal?.aborted) return Promise.reject(signal.reason)
   return new Promise<T>((resolve, reject) => {
-    const left = spares.pop() ?? new AbortController()
+    const left = new Left()
     const began = performance.now()
     let late = watch()
     let timer: NodeJS.Timeout
@@ -49,15 +74,14 @@ export function within<T>(ms: number, signal: AbortSignal | undefined, attempt: 
     }
     timer = setTimeout(over, ms)
     signal?.addEventListener('abort', aborted)
-    attempted(attempt, left.signal).then(
+    attempted(attempt, left).then(
       (value) => {
-        if (left.signal.aborted) return
+        if (left.aborted) return
         end()
-        if (spares.length < 100) spares.push(left)
         resolve(value)
       },
       (error: unknown) => {
-        if (left.signal.aborted) return
+        if (left.aborted) return
         end()
         reject(error)
       },
@@ -65,7 +89,7 @@ export function within<T>(ms: number, signal: AbortSignal | undefined, attempt: 
   })
 }
 
-function attempted<T>(attempt: (left: AbortSignal) => Promise<T>, left: AbortSignal): Promise<T> {
+function attempted<T>(attempt: (left: Left) => Promise<T>, left: Left): Promise<T> {
   try {
     return attempt(left)
   } catch (error) {

@@ -63,6 +63,8 @@ export class RateLimiterThrottle extends Base {
   readonly #limiter: Limiter
   readonly #marks: Marks
   readonly #namer: Namer
+  #limit: Limit | undefined
+  #of: readonly [points?: number, duration?: number] = []
   /** Its `blockDuration` becomes that of this limiter. */
   declare insuranceLimiter: RateLimiterAbstract | undefined
 
@@ -138,7 +140,12 @@ export class RateLimiterThrottle extends Base {
   }
 
   #limitNow(): Limit {
-    return this.#namer.one(window(this.points, this.#period()))
+    const [points, duration] = this.#of
+    if (!this.#limit || points !== this.points || duration !== this.duration) {
+      this.#limit = this.#namer.one(window(this.points, this.#period()))
+      this.#of = [this.points, this.duration]
+    }
+    return this.#limit
   }
 
   #period(): `${number}${'s' | 'd'}` {
