@@ -288,7 +288,7 @@ class Call:
         )
 
     def _rules(self) -> int:
-        return sum(key.rules for key in self.keys)
+        return sum(key.rules for key in self.keys) if self.several else self.keys[0].rules
 
     def _odd_rule(self, reply: Any) -> MistakeError:
         return MistakeError(f"{self.command}: the reply is {reply!r}, whose rule is none of the {self._rules()} limits")
@@ -359,6 +359,6 @@ def _integer(reply: Any) -> int:
 
 
 def _integers(reply: Any, n: int) -> list[int]:
-    if not isinstance(reply, (list, tuple)) or len(reply) < n or not all(type(number) is int for number in reply[:n]):
+    if not isinstance(reply, (list, tuple)) or len(reply) < n or {*map(type, reply[:n])} != {int}:
         raise MistakeError(f"the reply is {reply!r}, not {n} integers or more")
     return list(reply[:n])

@@ -79,6 +79,6 @@ def whole_milliseconds(value: object, what: str) -> int:
 def milliseconds(ms: int) -> timedelta:
     """Return ms as a timedelta, or the longest one if it is more than that."""
     try:
-        return timedelta(milliseconds=ms)
+        return timedelta(0, 0, ms * 1000)
     except OverflowError:
         return timedelta.max
