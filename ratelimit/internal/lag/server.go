@@ -12,6 +12,7 @@ type Server struct {
 	// call may meet that end.
 	ClosesIdle bool
 
+	newest   atomic.Pointer[Watch] // of the calls that began last
 	silence  atomic.Pointer[Watch] // of the first call that was sent since the last answer; nil if there is none
 	answered atomic.Int64          // when the last answer came, by Ns
 	blamed   atomic.Int64          // when this process was last to blame for a call, by Ns
@@ -28,10 +29,18 @@ func Ns(at time.Time) int64 { return int64(at.Sub(epoch)) }
 // not count.
 const livesFor = time.Second
 
-// Begin begins to measure for a call that is about to be sent.
-func (s *Server) Begin() *Watch {
-	w := Begin()
-	w.server = s
+// Begin begins to measure for a call that is about to be sent, at the instant now. Those that begin within
+// a millisecond share a Watch. Each has to end it.
+func (s *Server) Begin(now time.Time) *Watch {
+	w := s.newest.Load()
+	if w == nil || !w.joins(now) {
+		w = begin(now)
+		w.server = s
+		s.newest.Store(w)
+	}
+	if s.silence.Load() != nil {
+		return w
+	}
 	s.silence.CompareAndSwap(nil, w)
 	return w
 }

@@ -16,7 +16,7 @@ func TestAServerLivesWhileItAnswersWhoeverAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s Server
 		busy := func() bool {
-			began, w := time.Now(), s.Begin()
+			began, w := time.Now(), s.Begin(time.Now())
 			defer w.End()
 			time.Sleep(100 * time.Millisecond)
 			return s.IsBusy(began, 50*time.Millisecond, 100*time.Millisecond)
@@ -42,11 +42,44 @@ func TestAServerLivesWhileItAnswersWhoeverAsks(t *testing.T) {
 	})
 }
 
+// Each is told how late the process was until its own end, and one that ends early takes nothing from the others.
+func TestCallsThatBeginTogetherShareAWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s, other Server
+		w := s.Begin(time.Now())
+		assert.NotSame(t, w, other.Begin(time.Now()), "of another server")
+		time.Sleep(shared - 1)
+		assert.Same(t, w, s.Begin(time.Now()))
+		s.Answer()
+		assert.Same(t, w, s.Begin(time.Now()), "an answer begins no other")
+		time.Sleep(1)
+		late := s.Begin(time.Now())
+		assert.NotSame(t, w, late)
+		assert.Zero(t, w.End())
+		time.Sleep(first)
+		w.mu.Lock()
+		w.late += time.Second
+		w.mu.Unlock()
+		assert.Equal(t, time.Second, w.Late(), "the others go on")
+		assert.Equal(t, time.Second, w.End())
+		w.mu.Lock()
+		w.late += time.Second
+		w.mu.Unlock()
+		assert.Equal(t, 2*time.Second, w.End())
+		assert.Equal(t, 2*time.Second, w.End(), "all have ended")
+		assert.Zero(t, late.End())
+		again := s.Begin(time.Now())
+		assert.Zero(t, again.End())
+		assert.NotSame(t, again, s.Begin(time.Now()), "it had ended")
+		s.Answer()
+	})
+}
+
 // What the process was late is not the silence of the server.
 func TestTimeThatTheProcessWasLateIsNoSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s Server
-		w := s.Begin()
+		w := s.Begin(time.Now())
 		w.End()
 		time.Sleep(time.Millisecond)
 		assert.False(t, s.IsBusy(time.Now(), 0, 1), "a call that ends as it begins")
@@ -67,7 +100,7 @@ func TestTimeThatTheProcessWasLateIsNoSilence(t *testing.T) {
 func TestACallIsAsThoseThatItWasUnderWayWith(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s Server
-		w := s.Begin()
+		w := s.Begin(time.Now())
 		defer w.End()
 		time.Sleep(199 * time.Millisecond)
 		w.mu.Lock()
@@ -95,7 +128,7 @@ func TestACallIsAsThoseThatItWasUnderWayWith(t *testing.T) {
 func TestADeadServerIsNotHiddenByWhatOtherCallsHaveMet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s Server
-		w := s.Begin()
+		w := s.Begin(time.Now())
 		defer w.End()
 		time.Sleep(900 * time.Millisecond)
 		last := time.Now()
@@ -121,7 +154,7 @@ func TestACallThatMeetsTheEndOfAConnectionTellsNothingOfTheServer(t *testing.T) 
 	synctest.Test(t, func(t *testing.T) {
 		s := Server{ClosesIdle: true}
 		time.Sleep(time.Hour)
-		began, own := time.Now(), s.Begin()
+		began, own := time.Now(), s.Begin(time.Now())
 		defer own.End()
 		time.Sleep(first - 1)
 		assert.True(t, s.IsBusy(began, 0, first-1), "nobody else waits for the server")
@@ -131,7 +164,7 @@ func TestACallThatMeetsTheEndOfAConnectionTellsNothingOfTheServer(t *testing.T) 
 		assert.False(t, s.IsBusy(time.Now(), 0, 1), "another call has waited for a second")
 		s.Answer()
 		time.Sleep(livesFor - 1)
-		another := s.Begin()
+		another := s.Begin(time.Now())
 		defer another.End()
 		assert.True(t, s.IsBusy(time.Now(), 0, 1), "the server has answered within a second")
 		s.blamed.Store(0)

@@ -164,7 +164,7 @@ func (l *line) send(b *batch) {
 	defer close(b.done)
 	for range dials {
 		began := time.Now()
-		watch := l.server.Begin()
+		watch := l.server.Begin(began)
 		ctx := context.Background()
 		if l.shared.masters != nil {
 			ctx = context.WithValue(ctx, attemptsKey{}, &attempts{busy: func() bool { return l.server.IsBusy(began, watch.Late(), time.Since(began)) }})

@@ -55,19 +55,21 @@ func Others(err error) *Overload { return &Overload{"others have had their repli
 type Watched struct {
 	server *lag.Server
 	watch  *lag.Watch
+	began  time.Time
 	took   time.Duration // until its End
 }
 
 // Watch begins a call to a server. End has to be called.
 func Watch(server *lag.Server) Watched {
-	return Watched{server: server, watch: server.Begin()}
+	now := time.Now()
+	return Watched{server: server, watch: server.Begin(now), began: now}
 }
 
 // Late is how late this process has been so far.
 func (w *Watched) Late() time.Duration { return w.watch.Late() }
 
 // Answered says whether another call has been answered meanwhile.
-func (w *Watched) Answered() bool { return w.server.AnsweredSince(w.watch.Began()) }
+func (w *Watched) Answered() bool { return w.server.AnsweredSince(w.began) }
 
 // Took is how long the call took, until its End.
 func (w *Watched) Took() time.Duration { return w.took }
@@ -76,8 +78,8 @@ func (w *Watched) Took() time.Duration { return w.took }
 // is to blame.
 func (w *Watched) End(err error) error {
 	late := w.watch.End()
-	w.took = time.Since(w.watch.Began())
-	if !TimedOut(err) || errors.As(err, new(*Overload)) || !w.server.IsBusy(w.watch.Began(), late, w.took) {
+	w.took = time.Since(w.began)
+	if !TimedOut(err) || errors.As(err, new(*Overload)) || !w.server.IsBusy(w.began, late, w.took) {
 		return err
 	}
 	return busy(late, err)
