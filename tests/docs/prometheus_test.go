@@ -164,6 +164,13 @@ func TestAlertsAskForNumbersThatThereAre(t *testing.T) {
 	for _, metric := range metrics {
 		assert.Contains(t, []string{"up", "redis_up", "redis_script_values", "redis_exporter"}, metric)
 	}
+	ofGateway, err := os.ReadFile(filepath.Join(rootDir(t), "gateway/internal/service/metrics.go"))
+	require.NoError(t, err)
+	metrics = regexp.MustCompile(`\b(?:throttle_gateway|ratelimit)_\w+`).FindAllString(string(alerts), -1)
+	assert.NotEmpty(t, metrics)
+	for _, metric := range metrics {
+		assert.Contains(t, string(ofGateway), `Name: "`+metric+`"`)
+	}
 }
 
 func hasKey(values map[string]string, isPattern bool, key string) bool {
