@@ -40,6 +40,7 @@ redis:
   auth: {existingSecret: throttle}
   tls: {enabled: true, existingSecret: redis-tls, clientCertificate: true}
 grpcTLS: {existingSecret: grpc-tls, clientCA: true}
+httpTLS: {existingSecret: http-tls}
 env: [{name: SHADOW_MODE, value: "true"}]
 service: {type: LoadBalancer, annotations: {a: b}}
 metrics:
@@ -169,6 +170,7 @@ func TestTheChartRefusesWhatCannotWork(t *testing.T) {
 		{"shutdownDelay: 1m", "terminationGracePeriodSeconds must be more than shutdownDelay"},
 		{"podDisruptionBudget: {maxUnavailable: half}", "does not match pattern"},
 		{"redis: {url: 'redis://user:1234@redis.example:6380/0'}", "networkPolicy.redisPorts lacks 6380"},
+		{"{httpTLS: {existingSecret: h, clientCA: true}, grpcTLS: {existingSecret: g}}", "httpTLS.clientCA beside grpcTLS"},
 	} {
 		_, err := render(t, values(tc.given))
 		assert.ErrorContains(t, err, tc.says, tc.given)

@@ -40,6 +40,8 @@ var eachValue = map[string]struct {
 	"redis.tls.clientCertificate":        {"redis: {tls: {enabled: true, existingSecret: r, clientCertificate: true}}", "REDIS_TLS_CLIENT_KEY"},
 	"grpcTLS.existingSecret":             {"grpcTLS: {existingSecret: g}", "secret: {secretName: g}"},
 	"grpcTLS.clientCA":                   {"grpcTLS: {existingSecret: g, clientCA: true}", "GRPC_CLIENT_TLS_CACERT"},
+	"httpTLS.existingSecret":             {"httpTLS: {existingSecret: h}", "httpGet: {path: /healthcheck, port: http, scheme: HTTPS}"},
+	"httpTLS.clientCA":                   {"httpTLS: {existingSecret: h, clientCA: true}", "grpc: {port: 8081}\n"},
 	"env":                                {"env: [{name: SHADOW_MODE, value: 'true'}]", "name: SHADOW_MODE"},
 	"shutdownDelay":                      {"shutdownDelay: 7s", `{name: SHUTDOWN_DELAY, value: "7s"}`},
 	"terminationGracePeriodSeconds":      {"terminationGracePeriodSeconds: 77", "terminationGracePeriodSeconds: 77"},
