@@ -237,7 +237,7 @@ func (g *gateway) build(registry prometheus.Registerer) error {
 	g.explainer = explainer(g.s, g.service.Config)
 	g.explainer.Redis, g.explainer.Cluster = g.chain.Server(), g.chain.Cluster()
 	if hash := g.s.Redis.Policies; hash != "" {
-		reader := policies.NewReader(client, policies.Options{Hash: hash, Logger: slog.Default()})
+		reader := policies.NewReader(patient(client), policies.Options{Hash: hash, Logger: slog.Default()})
 		g.service.Follow(reader)
 		go reader.Watch(g.running)
 		g.explainer.Policies = policiesOf(reader)
@@ -258,6 +258,23 @@ func (g *gateway) build(registry prometheus.Registerer) error {
 	g.web = server(g.closing(handler))
 	g.web.MaxHeaderBytes = g.s.MaxRequestBytes
 	return nil
+}
+
+// policiesTimeout is how long Redis may take to send the hash of policies, which nobody waits for. A hash of 100,000
+// takes longer than a request may.
+const policiesTimeout = 5 * time.Second
+
+// patient reads the hash of policies: as a whole, since what is read in pieces is no state that it had.
+func patient(client redis.UniversalClient) redis.UniversalClient {
+	switch c := client.(type) {
+	case *redis.Client:
+		return c.WithTimeout(policiesTimeout)
+	case *redis.ClusterClient: // has no WithTimeout
+		o := *c.Options()
+		o.ReadTimeout, o.MinIdleConns = policiesTimeout, 0
+		return redis.NewClusterClient(&o)
+	}
+	return client
 }
 
 // streamWorkers is how many goroutines answer one request after the other. Those of further requests grow their stacks

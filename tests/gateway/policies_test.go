@@ -192,6 +192,27 @@ func TestARightToReadPoliciesThatIsMissing(t *testing.T) {
 	g.follows(7)
 }
 
+// A hash may take longer to read than a request may, such as one of 100,000 policies.
+func TestAHashOfPoliciesMayTakeLongerThanARequest(t *testing.T) {
+	t.Parallel()
+	for kind, options := range map[string][]server.Option{"SINGLE": nil, "CLUSTER": {server.Cluster()}} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			s := server.Start(t, options...)
+			if kind == "CLUSTER" {
+				s.MustDo("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+				await(t, "the cluster is up", func() bool { return strings.Contains(s.MustDo("CLUSTER", "INFO").Text, "cluster_state:ok") })
+			}
+			s.MustDo("HSET", "throttle:policies", "api", "FIXED 7/h")
+			g := start(t, s.Addr(), "redis_down: local\n"+ofPolicies, "REDIS_TYPE="+kind, "REDIS_TIMEOUT=250ms")
+			s.MustDo("CLIENT", "PAUSE", "1500", "ALL")
+			_ = g.asks(ask("web", 0, "user=1")) // is what has the hash read
+			g.follows(7)
+			assert.NotContains(t, g.Log(), "could not be read")
+		})
+	}
+}
+
 // What the page says of policies, as it is typed.
 func TestPoliciesOfThePage(t *testing.T) {
 	t.Parallel()
