@@ -13,7 +13,7 @@
 
 -- What the language of the commands is made of, from the Go code: go generate ./functions.
 -- BEGIN GENERATED: words
-local VERSION = 400 -- of the module that it does as: major x 10000 + minor x 100 + patch
+local VERSION = 500 -- of the module that it does as: major x 10000 + minor x 100 + patch
 
 local WORDS = {
   RATE = { name = 'RATE', value = 'quota', right = 'takes count/period, such as 5/s, 100/30m or 10/1.5h; units are ms, s, m, h and d', has_unit = true, excluded = {}, owned = { 'BURST' } },

@@ -4,7 +4,7 @@ package module
 // major x 10000 + minor x 100 + patch.
 const (
 	major = 0
-	minor = 4
+	minor = 5
 	patch = 0
 )
 
