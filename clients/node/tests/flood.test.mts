@@ -192,6 +192,7 @@ async function flood(door: string, client: keyof typeof clients, server: Server,
     return 'ok'
   })
   try {
+    listener.keepAliveTimeout = 0 // or it ends a connection that is idle for 5 s just as the flooder sends
     if (!listener.listening) await once(listener.listen(0, '127.0.0.1', 4096), 'listening')
     const { port } = listener.address() as AddressInfo
     const words = [path.join(import.meta.dirname, 'flooder.mjs'), String(port), String(of), String(all)]
