@@ -34,7 +34,7 @@ func serveEmpty(context.Context, options) (err error) {
 		Code: rls.RateLimitResponse_OK, LimitRemaining: 99_999_999, DurationUntilReset: durationpb.New(time.Millisecond),
 		CurrentLimit: &rls.RateLimitResponse_RateLimit{RequestsPerUnit: 100_000_000, Unit: rls.RateLimitResponse_RateLimit_HOUR},
 	}
-	service := grpc.NewServer(grpc.NumStreamWorkers(32), grpc.MaxConcurrentStreams(4096),
+	service := grpc.NewServer(grpc.NumStreamWorkers(32), grpc.MaxConcurrentStreams(4096), grpc.StaticConnWindowSize(1<<20),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: 24 * time.Hour}))
 	rls.RegisterRateLimitServiceServer(service, &empty{answer: &rls.RateLimitResponse{
 		OverallCode: rls.RateLimitResponse_OK, Statuses: []*rls.RateLimitResponse_DescriptorStatus{status, status},
