@@ -60,7 +60,8 @@ static inline char *throttlePutInteger(char *at, int64_t n) {
   return at + 2;
 }
 
-// The head of an array with less than 100 elements.
+// The head of an array with less than 100 elements: the longest is that of EACH on several keys.
+_Static_assert(MAX_FIELDS + MAX_KEYS * MAX_LIMITS < 100, "throttlePutArray writes two digits");
 static inline char *throttlePutArray(char *at, int64_t length) {
   *at++ = '*';
   if (length >= 10) *at++ = (char)('0' + length / 10);
