@@ -21,6 +21,7 @@ import (
 	"redis-throttle/functions"
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/commands"
+	"redis-throttle/ratelimit/inspect"
 	"redis-throttle/ratelimit/pipelimit"
 	"redis-throttle/ratelimit/rueidislimit"
 	"redis-throttle/tests/kit"
@@ -37,6 +38,7 @@ type doorCase struct {
 	Theirs   string   `json:"theirs"`
 	ACL      []string `json:"acl"`
 	Commands string   `json:"commands"`
+	Inspect  string   `json:"inspect"`
 	Door     string   `json:"door"`
 	Loaded   string   `json:"loaded"`
 	Log      string   `json:"log"`
@@ -114,6 +116,11 @@ func requireDoor(t *testing.T, c doorCase, library string) {
 	client := map[string]client{"go-redis": s.Client(server.User("app", "secret")), "rueidis": rueidislimit.Client(connect(t, other))}[library]
 	var log kit.Log
 	limiter := ratelimit.New(commands.On(client, commands.Options{Send: commands.Choice(c.Commands), Logger: log.Logger()}), ratelimit.Options{})
+	if c.Inspect != "" {
+		_, err := inspect.Key(t.Context(), client, "user:42")
+		require.ErrorContains(t, err, c.Inspect)
+		assert.NotContains(t, err.Error(), "user:42")
+	}
 	charged := 0
 	call := func() {
 		t.Helper()
@@ -155,6 +162,20 @@ func requireDoor(t *testing.T, c doorCase, library string) {
 		s.MustDo(strings.Fields(event)...)
 		call()
 	}
+}
+
+// An application that is upgraded before its server asks for a command that the server's module lacks. It is told so,
+// and nothing is loaded.
+func TestAModuleIsOlderThanACommand(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t, server.Module(kit.OlderBuild(t, "0.4.0")))
+	_, err := inspect.Key(t.Context(), s.Client(), "user:42")
+	require.ErrorContains(t, err, "older than this command")
+	assert.False(t, ratelimit.IsOutage(err))
+	_, err = inspect.Key(t.Context(), commands.On(s.Client(), commands.Options{Send: commands.Module}), "user:42")
+	require.ErrorContains(t, err, "unknown command")
+	assert.NotContains(t, err.Error(), "user:42")
+	assert.NotContains(t, s.MustDo("FUNCTION", "LIST").String(), "throttle")
 }
 
 // hook is a hook that does nothing.

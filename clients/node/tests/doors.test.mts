@@ -43,6 +43,7 @@ interface Row {
   theirs?: string
   acl?: string[]
   commands: 'auto' | 'module' | 'functions'
+  inspect?: string
   door: 'module' | 'library' | 'script' | 'none'
   loaded?: 'N-1' | 'N' | 'N+1'
   log?: string
@@ -65,6 +66,8 @@ describe('the table of all languages: spec/clients/doors.json', () => {
         if (row.acl) await server.do('ACL', 'SETUSER', 'default', '+@all', '~*', ...row.acl)
         const log = new Lines()
         const limiter = new Limiter(client, { ...many, logger: log, commands: row.commands })
+        const asked = row.inspect
+        if (asked) await assert.rejects(limiter.inspect('k'), (error) => error instanceof MistakeError && error.message.includes(asked))
         if (row.door === 'none') {
           await assert.rejects(limiter.limit('k', limit), (error) => error instanceof MistakeError && error.message.includes(row.says ?? ''))
           return

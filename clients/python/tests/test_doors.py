@@ -138,6 +138,9 @@ def test_a_case_of_the_table(bare: Server, server: Server, get: Ask, caplog: pyt
     allow(there, *case.get("acl", ()))
     limiter = get.limiter(url_of(there), commands=case["commands"])
     sends = {"module": "cl.limit", "library": "fcall", "script": "evalsha"}.get(case["door"])
+    if "inspect" in case:
+        with pytest.raises(MistakeError, match=case["inspect"]):
+            get(limiter.inspect("k"))
     with caplog.at_level(logging.INFO, logger="redis_throttle"):
         for left in (4, 3):
             before = sent(there)

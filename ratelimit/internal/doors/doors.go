@@ -104,10 +104,15 @@ type Command struct {
 	// ModuleOnly says that nothing but the module has the command, and not every version of it: a server that lacks it
 	// may well have the others.
 	ModuleOnly bool
+	// Newer says that not every version of the module has the command, and the library has it, too.
+	Newer bool
 }
 
 // ErrWithoutModule is the error of a command that only the module has, for a server without it. Nothing was sent.
 var ErrWithoutModule = errors.New("the server is sent functions or scripts, which lack this command")
+
+// ErrOlderModule is the error of a Newer command that the module of a server lacks.
+var ErrOlderModule = errors.New("the server's throttle.so is older than this command")
 
 // New returns the doors of client. outage tells whether an error means that a server does not decide now.
 func New(client Sender, o Options, outage func(error) bool) *Doors {
@@ -139,7 +144,7 @@ func (d *Doors) Send(ctx context.Context, call *Command) (any, error) {
 	}
 	lacking := false // the server has just said that it has no module
 	if d.Only == Module || (d.Only == Auto && !d.others.Load()) {
-		reply, err := d.process(ctx, call.Args, call.Key, call.Charges)
+		reply, err := d.command(ctx, call)
 		if !d.Lacks(err) {
 			return reply, err
 		}
@@ -159,7 +164,7 @@ tries:
 		switch now.door {
 		case unknown, module:
 			if d.Only == Auto && !lacking {
-				reply, err = d.process(ctx, call.Args, call.Key, call.Charges)
+				reply, err = d.command(ctx, call)
 				if !d.Lacks(err) {
 					d.foundModule(s, now, err)
 					return reply, err
@@ -197,6 +202,25 @@ tries:
 		return d.process(ctx, whole(d.asScript(call)), 3, call.Charges)
 	}
 	return reply, err
+}
+
+// command sends a call as a command of the module. Where a Newer one is missing, CL.PEEK without limits, which every
+// version refuses in other words, tells whether the module is there. The error of one that is does not move calls on.
+func (d *Doors) command(ctx context.Context, call *Command) (any, error) {
+	reply, err := d.process(ctx, call.Args, call.Key, call.Charges)
+	if !call.Newer || d.Only != Auto || !IsMissing(err) {
+		return reply, err
+	}
+	_, peeked := d.process(ctx, []any{"CL.PEEK", call.key()}, 1, false)
+	switch {
+	case IsMissing(peeked):
+		return nil, err
+	case peeked != nil && (!isReply(peeked) || d.outage(peeked)):
+		return nil, peeked
+	case Lacks(err) != "":
+		return nil, errors.New(said(err)) // that is no reply any more, and no answer of a server without the module
+	}
+	return nil, ErrOlderModule
 }
 
 // isElsewhere says whether a server that was asked by itself is not, or not alone, the one of the key.

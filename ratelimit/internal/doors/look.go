@@ -13,8 +13,20 @@ func Ask(ctx context.Context, client Sender, isOutage func(error) bool, command 
 	if chosen, ok := client.(*Chosen); ok {
 		way.Only, client = chosen.Only, chosen.Sender
 	}
-	return New(client, way, isOutage).Send(ctx, &Command{Args: command, Key: 1})
+	reply, err = New(client, way, isOutage).Send(ctx, &Command{Args: command, Key: 1, Newer: command[0] == "CL.INSPECT"})
+	if IsMissing(err) { // servers repeat the arguments
+		err = missingError(said(err))
+	}
+	return reply, err
 }
+
+// missingError is an error reply without a key.
+type missingError string
+
+func (e missingError) Error() string { return string(e) }
+
+// RedisError marks it as a reply.
+func (missingError) RedisError() {}
 
 // Named are the fields of a map in RESP3, as go-redis or rueidis gives it, or of an array of names and
 // values in RESP2; nil when reply is neither.

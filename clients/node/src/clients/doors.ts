@@ -154,6 +154,7 @@ export class Doors {
         if (!notHere(door, error)) throw error
         if (door.kind === 'module') {
           if (moves >= most) throw error
+          if (words[0] === 'CL.INSPECT') await refuseOlder(send, words[1] ?? '', error)
           await this.without(key, error)
         } else if (moves >= most || door.kind === 'script') {
           // A library lacks what its version has, or the key moves to another server, which nobody can ask. A whole
@@ -314,6 +315,20 @@ async function refuseOld(send: (...words: string[]) => Promise<unknown>, key: st
     if (!answered(error)) throw error
     if (isMissing(error) && rightOf(error) === undefined) throw new MistakeError(`the server has no throttle.so, and is older than Redis 7.0: it has no PEXPIRETIME, which the function library needs`, { cause: error })
   }
+}
+
+/**
+ * Refuses a module that is older than a command, or a right to it that lacks: other calls are not sent otherwise for
+ * that. CL.PEEK without limits, which every version refuses in other words, tells whether the module is there.
+ */
+async function refuseOlder(send: Send, key: string, error: unknown): Promise<void> {
+  try {
+    await send(['CL.PEEK', key])
+  } catch (peeked) {
+    if (isMissing(peeked)) return
+    if (!answered(peeked) || isOutage(peeked)) throw peeked
+  }
+  throw rightOf(error) === undefined ? new MistakeError("CL.INSPECT: the server's throttle.so is older than this command", { cause: error }) : error
 }
 
 /**

@@ -261,6 +261,10 @@ class Doors:
         """Whether calls are sent as commands of the module, as far as anybody knows."""
         return self.commands == "module" or (self.commands == "auto" and not self._known.others)
 
+    def straight(self, words: Words) -> bool:
+        """Whether a command is sent as it is, and its error alone says whether the module is there."""
+        return self.direct and (self.commands == "module" or words[0] != "CL.INSPECT")
+
     def lacks(self, error: BaseException) -> bool:
         """Whether a server has answered that it has no module, and a call may be sent otherwise."""
         if self.commands == "module" or not is_missing(error):
@@ -283,6 +287,8 @@ class Doors:
                     try:
                         reply = yield Send(words, key, command)
                     except ThrottleError as error:
+                        if words[0] == "CL.INSPECT" and is_missing(error):
+                            yield from self._refuse_older(words[1], key, error)
                         if not self.lacks(error):
                             raise
                     else:
@@ -316,6 +322,20 @@ class Doors:
             if not _is_no_script(error):
                 raise
         return (yield Send(as_script(words, whole=True, writes=writes), key, command))
+
+    @staticmethod
+    def _refuse_older(name: str | bytes, key: str | bytes, error: ThrottleError) -> Steps:
+        """Refuse a module that is older than a command, or a right to it that lacks: other calls are not sent otherwise
+        for that. CL.PEEK without limits, which every version refuses in other words, tells whether the module is
+        there."""
+        try:
+            yield Send(["CL.PEEK", name], key, "CL.PEEK")
+        except MistakeError as peeked:
+            if is_missing(peeked):
+                return
+        if right_of(error):
+            raise error
+        raise MistakeError("CL.INSPECT: the server's throttle.so is older than this command") from error
 
     def _connection_lost(self, error: ThrottleError) -> bool:
         return isinstance(error, OutageError) and _reply(error) is None and not library_error(error.__cause__ or error, "TimeoutError")

@@ -77,7 +77,7 @@ class Transport(Pooled):
     def ask(self, words: Words, key: str | bytes, command: str, *, plain: bool = False) -> Any:
         """Send a command as the server of a key takes it, or as it is where it is plain, and return the reply."""
         lacking = False
-        if self.doors.direct or plain:
+        if plain or self.doors.straight(words):
             try:
                 return self._decide(words, key, command)
             except MistakeError as error:

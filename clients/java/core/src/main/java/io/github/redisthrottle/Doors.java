@@ -25,6 +25,9 @@ import org.jspecify.annotations.Nullable;
 final class Doors {
   private static final Logger LOG = System.getLogger("io.github.redisthrottle");
 
+  /** The command that older versions of the module lack. */
+  private static final String INSPECT = "CL.INSPECT";
+
   /** How many answers that a server lacks what it was sent a call takes. */
   private static final int TRIES = 5;
 
@@ -144,15 +147,41 @@ final class Doors {
         connection.send(new Command(words, key)),
         reply -> {
           if (Missing.is(reply)) {
-            Missing.right((ErrorReply) reply).ifPresentOrElse(right -> lacks.put(server, right), () -> lacks.remove(server));
-            Door meanwhile = standing(server); // others may have asked while this call was under way
-            boolean known = meanwhile != null && meanwhile.way != Way.MODULE;
-            return known ? send(words, key, left - 1) : Stages.chain(ask(server, key), found -> send(words, key, left - 1));
+            ErrorReply missing = (ErrorReply) reply;
+            return words.get(0).equals(INSPECT) ? olderOr(words, key, left, missing) : otherwise(words, key, left, missing);
           }
           if (door == null) {
             found(server, new Door(Way.MODULE, doorsLast), "%s has the module: calls are sent as its commands");
           }
           return CompletableFuture.completedFuture(reply);
+        });
+  }
+
+  /** Sends a call to a server that has just said that it has no module. */
+  private CompletionStage<Object> otherwise(List<String> words, String key, int left, ErrorReply missing) {
+    String server = connection.nodeOf(key);
+    Missing.right(missing).ifPresentOrElse(right -> lacks.put(server, right), () -> lacks.remove(server));
+    Door meanwhile = standing(server); // others may have asked while this call was under way
+    boolean known = meanwhile != null && meanwhile.way != Way.MODULE;
+    return known ? send(words, key, left - 1) : Stages.chain(ask(server, key), found -> send(words, key, left - 1));
+  }
+
+  /**
+   * Refuses a module that is older than a command, or a right to it that lacks: other calls are not sent otherwise for
+   * that. CL.PEEK without limits, which every version refuses in other words, tells whether the module is there.
+   */
+  private CompletionStage<Object> olderOr(List<String> words, String key, int left, ErrorReply missing) {
+    return Stages.chain(
+        send(key, "CL.PEEK", key),
+        peeked -> {
+          if (Missing.is(peeked)) {
+            return otherwise(words, key, left, missing);
+          }
+          if (peeked instanceof ErrorReply error && Errors.of("CL.PEEK", error) instanceof OutageException outage) {
+            return CompletableFuture.failedFuture(outage);
+          }
+          MistakeException older = new MistakeException(INSPECT + ": the server's throttle.so is older than this command", null);
+          return Missing.right(missing).isPresent() ? CompletableFuture.completedFuture(missing) : CompletableFuture.failedFuture(older);
         });
   }
 

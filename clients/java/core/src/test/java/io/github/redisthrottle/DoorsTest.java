@@ -196,6 +196,10 @@ class DoorsTest {
       URI uri = URI.create("redis://app:app@127.0.0.1:" + server.port);
       try (Limiter limiter = Limiter.over(Remote.over(JedisConnection.of(uri, Duration.ofSeconds(30)),
           Commands.valueOf(one.get("commands").asText().toUpperCase(Locale.ROOT))))) {
+        if (one.has("inspect")) {
+          MistakeException mistake = assertThrows(MistakeException.class, () -> limiter.inspect("k"));
+          assertTrue(mistake.getMessage().contains(one.get("inspect").asText()), mistake::getMessage);
+        }
         String door = one.get("door").asText();
         if (door.equals("none")) {
           MistakeException mistake = assertThrows(MistakeException.class, () -> limiter.limit("k", QUOTA));
