@@ -15,7 +15,7 @@ from redis_throttle import Batched, Call, Limiter, OutageError, Result, Slots, f
 from redis_throttle.asyncio import Batched as AsyncBatched
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from redis_throttle.testing import AsyncFakeLimiter, FakeLimiter
-from servers import Server, await_true
+from servers import PATIENCE, Server, await_true
 
 PLENTY = window(1_000_000, "1h")
 LONG = "1m"
@@ -177,6 +177,133 @@ def test_units_that_cannot_be_returned_are_told(throttle: FakeLimiter) -> None:
         time.sleep(0.005)
     throttle.heal()
     assert all(isinstance(error, OutageError) for error in errors)
+    limiter.close()
+
+
+class Held:
+    """A decider that holds calls of a verb back until it is told to go on."""
+
+    def __init__(self, next: FakeLimiter, verb: str) -> None:
+        self.next, self.verb = next, verb
+        self.asked, self.go_on = threading.Event(), threading.Event()
+
+    def decide(self, call: Call, /) -> Result:
+        if call.verb == self.verb:
+            self.asked.set()
+            assert self.go_on.wait(PATIENCE)
+        return self.next.decide(call)
+
+
+class AsyncHeld:
+    """As `Held`, for asyncio."""
+
+    def __init__(self, next: AsyncFakeLimiter, verb: str) -> None:
+        self.next, self.verb = next, verb
+        self.asked, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def decide(self, call: Call, /) -> Result:
+        if call.verb == self.verb:
+            self.asked.set()
+            await self.go_on.wait()
+        return await self.next.decide(call)
+
+
+def test_units_on_their_way_back_count_as_held(throttle: FakeLimiter) -> None:
+    held, got = Held(throttle, "refund"), []
+    batches = Batched(held, units=4, max_age="20ms")
+    limiter = Limiter(batches)
+    await_true(lambda: held.asked.is_set() or limiter.limit("k", PLENTY).limited, "units are left over")
+    thread = threading.Thread(target=lambda: got.append(limiter.limit("k", PLENTY, cost=4)))
+    thread.start()
+    [pot] = batches._pots.values()
+    await_true(lambda: pot.leader is not None and bool(pot.leader.turn._waiters), "it waits for them")
+    held.go_on.set()
+    thread.join(PATIENCE)
+    assert got[0].allowed
+    limiter.close()
+
+
+async def test_so_they_do_in_asyncio(async_throttle: AsyncFakeLimiter) -> None:
+    held = AsyncHeld(async_throttle, "refund")
+    limiter = AsyncLimiter(AsyncBatched(held, units=4, max_age="20ms"))
+    async with asyncio.timeout(PATIENCE):
+        while not held.asked.is_set():
+            assert (await limiter.limit("k", PLENTY)).allowed
+            await asyncio.sleep(0.005)
+    before = len(async_throttle.asked)
+    task = asyncio.create_task(limiter.limit("k", PLENTY, cost=4))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert len(async_throttle.asked) == before
+    held.go_on.set()
+    assert (await asyncio.wait_for(task, PATIENCE)).allowed
+    await limiter.close()
+
+
+def test_a_thread_that_is_interrupted_has_the_next_one_fetch(throttle: FakeLimiter) -> None:
+    class Interrupted(Held):
+        def decide(self, call: Call, /) -> Result:
+            first = not self.asked.is_set()
+            result = super().decide(call)
+            if first:
+                raise KeyboardInterrupt
+            return result
+
+    ended: list[object] = []
+    held = Interrupted(throttle, "limit")
+    batches = Batched(held, units=4)
+    limiter = Limiter(batches)
+
+    def work() -> None:
+        try:
+            ended.append(limiter.limit("k", PLENTY).allowed)
+        except KeyboardInterrupt as error:
+            ended.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    await_true(lambda: sum(len(pot.waiters) for pot in batches._pots.values()) == 6, "all of them wait")
+    held.go_on.set()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert [end for end in ended if end is not True and not isinstance(end, KeyboardInterrupt)] == []
+    assert ended.count(True) == 5
+    limiter.close()
+
+
+class Lost:
+    """A decider that loses the replies to a verb."""
+
+    def __init__(self, next: FakeLimiter, verb: str) -> None:
+        self.next, self.verb = next, verb
+
+    def decide(self, call: Call, /) -> Result:
+        result = self.next.decide(call)
+        if call.verb == self.verb:
+            raise OutageError("the reply was lost")
+        return result
+
+
+def test_an_on_error_that_raises_ends_no_later_refund(throttle: FakeLimiter) -> None:
+    told: list[Exception] = []
+
+    def tell(error: Exception) -> None:
+        told.append(error)
+        raise error
+
+    limiter = Limiter(Batched(Lost(throttle, "refund"), max_age="20ms", on_error=tell))
+    for n in (1, 2):
+        await_true(lambda n=n: len(told) >= n or limiter.limit(f"k{n}", PLENTY).limited, "it is told")  # type: ignore[misc]
+    limiter.close()
+
+
+def test_a_reset_without_a_reply_forgets_denials(throttle: FakeLimiter) -> None:
+    limiter = Limiter(Batched(Lost(throttle, "reset")))
+    assert [limiter.limit("k", fixed(1, "1d")).allowed for _ in range(3)] == [True, False, False]
+    with pytest.raises(OutageError):
+        limiter.reset("k")
+    assert limiter.limit("k", fixed(1, "1d")).allowed
     limiter.close()
 
 

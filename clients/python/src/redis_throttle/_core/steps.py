@@ -9,11 +9,12 @@ from typing import TypeVar, cast
 from .call import Call
 from .result import Result
 
+S = TypeVar("S")
 T = TypeVar("T")
 Steps = Generator[Call, Result, Result]
 
 
-def run(steps: Generator[Call, Result, T], decide: Callable[[Call], Result]) -> T:
+def run(steps: Generator[S, Result, T], decide: Callable[[S], Result]) -> T:
     """Take the steps of a decision, and return what they return."""
     try:
         call = next(steps)
@@ -28,7 +29,7 @@ def run(steps: Generator[Call, Result, T], decide: Callable[[Call], Result]) -> 
         return cast(T, end.value)
 
 
-async def run_async(steps: Generator[Call, Result, T], decide: Callable[[Call], Awaitable[Result]]) -> T:
+async def run_async(steps: Generator[S, Result, T], decide: Callable[[S], Awaitable[Result]]) -> T:
     """Take the steps of a decision, and await each."""
     try:
         call = next(steps)

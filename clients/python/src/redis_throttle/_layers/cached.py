@@ -6,17 +6,17 @@ import hashlib
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import fields, replace
 from datetime import timedelta
-from typing import Any
 
 from .._core.call import Call, Key
 from .._core.duration import Duration, seconds
 from .._core.forked import unlocked_in_children
 from .._core.result import ZERO, Result
 from .._core.steps import Steps, run, run_async
-from .._core.verbs import AsyncDecider, Decider, is_decider
+from .._core.verbs import AsyncDecider, Decider
+from .layer import AsyncLayer, Layer, behind, check_counts
 from .reports import AsyncReports, Reports
 
 _GIVES_BACK = ("refund", "ban", "settle", "reset")
@@ -102,32 +102,40 @@ def _after(result: Result, passed: timedelta) -> Result:
                    next_after=following if following > ZERO else retry, each=each)
 
 
-class _Caching:
-    """What the caches for threads and for asyncio share."""
+class Remembering:
+    """Remembers denials, and reports those that it answers."""
 
     _reporting: type[Reports] = Reports
 
-    def __init__(self, next: object, denials: int, max_age: Duration) -> None:
-        if not is_decider(next):
-            raise TypeError(f"next must be a decider, such as a Guard or a Remote, not {next!r}")
-        if isinstance(denials, bool) or not isinstance(denials, int) or denials < 1:
-            raise ValueError(f"denials must be an integer of at least 1, not {denials!r}")
-        self._next: Any = next
+    def __init__(self, next: object, denials: int, max_age: float) -> None:
+        self._next = behind(next)
         self._reports = self._reporting(next)
-        self._denials = Denials(denials, seconds(max_age, "max_age"))
+        self._denials = Denials(denials, max_age)
 
     def forget(self, key: str) -> None:
         """Forget the denials of all calls on a key, such as after a refund in another process."""
         self._denials.forget(key)
 
+    def _hand_on(self, call: Call) -> Steps:
+        """Send a call of which nothing is remembered."""
+        try:
+            return (yield call)
+        finally:
+            if call.verb in _GIVES_BACK:
+                for key in call.keys:
+                    self.forget(key.name)
+
+
+class _Caching(Remembering):
+    """What the caches for threads and for asyncio share."""
+
+    def __init__(self, next: object, denials: int, max_age: Duration) -> None:
+        check_counts(denials=denials)
+        super().__init__(next, denials, seconds(max_age, "max_age"))
+
     def _steps(self, call: Call) -> Steps:
         if not _rememberable(call):
-            try:
-                return (yield call)
-            finally:
-                if call.verb in _GIVES_BACK:
-                    for key in call.keys:
-                        self._denials.forget(key.name)
+            return (yield from self._hand_on(call))
         asked = self._denials.now()
         if len(self._denials):  # to hash a call takes longer than to look its denial up
             remembered = self._denials.recall(id_of(call), call.keys)
@@ -145,7 +153,7 @@ def _rememberable(call: Call) -> bool:
     return (call.verb == "limit" and call.charge in (None, "up_to") and not call.id and not any(key.leased for key in call.keys) and not has_unknown(call))
 
 
-class Cached(_Caching):
+class Cached(_Caching, Layer):
     """Remembers denials, and answers the same call itself until its `retry_after` is over, or `max_age`.
 
         limiter = Limiter(Cached(Guard(Remote(client))))
@@ -169,14 +177,8 @@ class Cached(_Caching):
         """Answer a call whose denial is remembered, and hand on any other."""
         return run(self._steps(call), self._next.decide)
 
-    def close(self) -> None:
-        """Close the decider behind."""
-        close = getattr(self._next, "close", None)
-        if close is not None:
-            close()
 
-
-class AsyncCached(_Caching):
+class AsyncCached(_Caching, AsyncLayer):
     """As `redis_throttle.Cached`, for asyncio."""
 
     _reporting = AsyncReports
@@ -187,9 +189,3 @@ class AsyncCached(_Caching):
     async def decide(self, call: Call, /) -> Result:
         """Answer a call whose denial is remembered, and hand on any other."""
         return await run_async(self._steps(call), self._next.decide)
-
-    async def close(self) -> None:
-        """Close the decider behind."""
-        close: Callable[[], Awaitable[None]] | None = getattr(self._next, "close", None)
-        if close is not None:
-            await close()

@@ -6,10 +6,10 @@ import contextlib
 import threading
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from .._core.call import Call, Key
 from .._core.duration import Duration, nanoseconds, seconds
@@ -19,9 +19,10 @@ from .._core.limit import Limit
 from .._core.result import Result
 from .._core.steps import Steps, run, run_async
 from .._core.undecided import log
-from .._core.verbs import AsyncDecider, Decider, is_decider
+from .._core.verbs import AsyncDecider, Decider
 from .breaker import Breaker, Outcome
 from .engine import Engine
+from .layer import AsyncLayer, Layer, behind, check_counts
 
 Policy = Literal["fail", "open", "closed", "local"]
 """What becomes of a call while the server is away."""
@@ -37,15 +38,10 @@ class _Guarding:
                  pause: Duration, is_outage: Callable[[BaseException], bool], on_change: Callable[[str, Exception | None], object] | None) -> None:
         if policy not in get_args(Policy):
             raise ValueError(f'policy must be "fail", "open", "closed" or "local", not {policy!r}')
-        for name, number in (("processes", processes), ("keys", keys), ("failures", failures)):
-            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
-                raise ValueError(f"{name} must be an integer of at least 1, not {number!r}")
+        check_counts(processes=processes, keys=keys, failures=failures)
         if policy != "local" and (processes != 1 or never_more):
             raise ValueError("processes and never_more are for the policy local: the other policies know no limits")
-        next = getattr(next, "_behind_its_guard", next)
-        if not is_decider(next):
-            raise TypeError(f"next must be a decider, such as Remote(client), not {next!r}")
-        self._next: Any = next
+        self._next = next = behind(getattr(next, "_behind_its_guard", next), "Remote(client)")
         self._policy, self._is_outage, self._on_change = policy, is_outage, on_change
         self._failures, self._pause = failures, seconds(pause, "pause")
         self._node = node or getattr(next, "node_of", None)
@@ -194,7 +190,7 @@ class _Guarding:
         log.warning("Redis is back%s after %.1f s: %d calls were decided without it", node, after, instead)
 
 
-class Guard(_Guarding):
+class Guard(_Guarding, Layer):
     """Protects a service from an outage of Redis. After a few failures a circuit breaker stops calling the server, so
     that a dead server costs microseconds instead of a timeout, and a policy decides until it is back.
 
@@ -232,14 +228,8 @@ class Guard(_Guarding):
         """Ask the decider behind, unless its server is left alone. In an outage the policy decides."""
         return run(self._steps(call), self._next.decide)
 
-    def close(self) -> None:
-        """Close the decider behind."""
-        close = getattr(self._next, "close", None)
-        if close is not None:
-            close()
 
-
-class AsyncGuard(_Guarding):
+class AsyncGuard(_Guarding, AsyncLayer):
     """As `redis_throttle.Guard`, for asyncio."""
 
     def __init__(self, next: AsyncDecider, *, policy: Policy = "fail", processes: int = 1, never_more: bool = False, keys: int = 100_000,
@@ -251,12 +241,6 @@ class AsyncGuard(_Guarding):
     async def decide(self, call: Call, /) -> Result:
         """Ask the decider behind, unless its server is left alone. In an outage the policy decides."""
         return await run_async(self._steps(call), self._next.decide)
-
-    async def close(self) -> None:
-        """Close the decider behind."""
-        close: Callable[[], Awaitable[None]] | None = getattr(self._next, "close", None)
-        if close is not None:
-            await close()
 
 
 class _Node:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Literal
 
 from .._core.call import Call
 from .._core.errors import is_outage, is_overload
@@ -14,7 +14,8 @@ from .._core.limit import label
 from .._core.result import Result
 from .._core.steps import Steps, run, run_async
 from .._core.undecided import log
-from .._core.verbs import AsyncDecider, Decider, is_decider
+from .._core.verbs import AsyncDecider, Decider
+from .layer import AsyncLayer, Layer, behind
 
 Outcome = Literal["allowed", "limited", "outage", "overload", "mistake", "cancelled"]
 
@@ -76,12 +77,10 @@ class _Observing:
     """What both kinds share."""
 
     def __init__(self, next: object, observers: tuple[Callable[[Decision], object], ...]) -> None:
-        if not is_decider(next):
-            raise TypeError(f"next must be a decider, such as a Limiter, not {next!r}")
         for observer in observers:
             if not callable(observer):
                 raise TypeError(f"observers must be functions of a Decision, not {observer!r}")
-        self._next: Any = next
+        self._next = behind(next, "a Limiter")
         self._observers = observers
 
     def _steps(self, call: Call) -> Steps:
@@ -104,7 +103,7 @@ class _Observing:
                 log.exception("an observer of decisions has failed")
 
 
-class Observed(_Observing):
+class Observed(_Observing, Layer):
     """Tells observers of each decision, in their order, in the thread of the caller, which waits for them.
 
         def tell(decision):
@@ -124,14 +123,8 @@ class Observed(_Observing):
         """Have the decider behind decide, and tell the observers."""
         return run(self._steps(call), self._next.decide)
 
-    def close(self) -> None:
-        """Close the decider behind."""
-        close = getattr(self._next, "close", None)
-        if close is not None:
-            close()
 
-
-class AsyncObserved(_Observing):
+class AsyncObserved(_Observing, AsyncLayer):
     """As `redis_throttle.Observed`, for asyncio. Observers are plain functions, and quick."""
 
     def __init__(self, next: AsyncDecider, *observers: Callable[[Decision], object]) -> None:
@@ -140,9 +133,3 @@ class AsyncObserved(_Observing):
     async def decide(self, call: Call, /) -> Result:
         """Have the decider behind decide, and tell the observers."""
         return await run_async(self._steps(call), self._next.decide)
-
-    async def close(self) -> None:
-        """Close the decider behind."""
-        close: Callable[[], Awaitable[None]] | None = getattr(self._next, "close", None)
-        if close is not None:
-            await close()

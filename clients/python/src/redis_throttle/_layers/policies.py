@@ -7,17 +7,17 @@ import contextvars
 import random
 import threading
 import time
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Callable
 
 from .._core.call import Call
 from .._core.duration import Duration, seconds
 from .._core.forked import begun_in_children
 from .._core.result import Result
 from .._core.undecided import log as _log
-from .._core.verbs import AsyncDecider, Decider, is_decider
+from .._core.verbs import AsyncDecider, Decider
 from .._server.policyhash import MOST_LOST, AsyncHashFunction, HashFunction, async_source_of, source_of
 from .._server.pool import AsyncClient, Client
+from .layer import AsyncLayer, Layer, behind
 from .policybook import Book, names_in
 
 HASH = "throttle:policies"
@@ -40,13 +40,11 @@ class _Policing:
     """What both kinds share: when the hash is read, and what becomes of a call."""
 
     def __init__(self, next: object, name: str, refresh: Duration, log: Callable[[str], object] | None) -> None:
-        if not is_decider(next):
-            raise TypeError(f"next must be a decider, such as a Guard or a Remote, not {next!r}")
         if not isinstance(name, str) or not name:
             raise ValueError(f"name must be that of a hash, such as {HASH!r}, not {name!r}")
         if log is not None and not callable(log):
             raise TypeError(f"log must be a function of a line, not {log!r}")
-        self._next: Any = next
+        self._next = behind(next)
         self._refresh = seconds(refresh, "refresh")
         self._hook = log or _warn
         self._book = Book(name, self._say)
@@ -67,7 +65,7 @@ class _Policing:
             self._first_until = now + FIRST
 
 
-class Policies(_Policing):
+class Policies(_Policing, Layer):
     """Changes the limits of keys that have a policy to what a hash in Redis says, while programs run.
 
         remote = Remote.from_url("redis://127.0.0.1:6379")
@@ -179,12 +177,10 @@ class Policies(_Policing):
         """Read no more, and close the decider behind."""
         self._closed = True
         self._source.close()
-        close = getattr(self._next, "close", None)
-        if close is not None:
-            close()
+        super().close()
 
 
-class AsyncPolicies(_Policing):
+class AsyncPolicies(_Policing, AsyncLayer):
     """As `redis_throttle.Policies`, for asyncio.
 
     The hash is read by a task of the loop of the call that finds it too old, so it may be used in any number of loops.
@@ -272,6 +268,4 @@ class AsyncPolicies(_Policing):
             self._reading[0].cancel()
             await asyncio.wait({self._reading[0]})
         await self._source.close()
-        close: Callable[[], Awaitable[None]] | None = getattr(self._next, "close", None)
-        if close is not None:
-            await close()
+        await super().close()
