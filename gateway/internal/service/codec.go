@@ -3,6 +3,7 @@ package service
 import (
 	"unicode/utf8"
 
+	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/encoding"
 	_ "google.golang.org/grpc/encoding/proto" // registers the codec that this one is built on
 	"google.golang.org/grpc/mem"
@@ -18,8 +19,19 @@ func Codec() encoding.CodecV2 { return codec{encoding.GetCodecV2("proto")} }
 
 type codec struct{ encoding.CodecV2 }
 
+// Marshal is of encoding.CodecV2.
+func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	if w, ok := v.(*sentPlain); ok {
+		return w.data[:], nil
+	}
+	return c.CodecV2.Marshal(v)
+}
+
 // Unmarshal is of encoding.CodecV2. What protobuf takes costs nothing more.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	if request, ok := v.(*rls.RateLimitRequest); ok && readPlain(data, request) {
+		return nil
+	}
 	err := c.CodecV2.Unmarshal(data, v)
 	m, ok := v.(proto.Message)
 	if err == nil || !ok {

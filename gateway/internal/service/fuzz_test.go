@@ -111,13 +111,25 @@ func FuzzRateLimitRequest(f *testing.F) {
 			return // gRPC refuses it
 		}
 		s := modes[mode%4]
-		response, err := s.ShouldRateLimit(t.Context(), request)
+		o, err := s.decideRequest(t.Context(), request, "grpc")
 		if err != nil {
+			err = s.failure(t.Context(), err)
 			require.Equal(t, codes.InvalidArgument, status.Code(err), "%v", err)
 			return
 		}
+		response, plain := s.write(request, &o), &rls.RateLimitResponse{}
 		decided(t, s, request, response)
+		require.NoError(t, Codec().Unmarshal(must(Codec().Marshal(s.writePlain(&o))), plain))
+		response.ResponseHeadersToAdd, response.DynamicMetadata = nil, nil
+		assert.True(t, proto.Equal(response, plain), "%v, not %v", plain, response)
 	})
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }
 
 // decided checks what holds for every response.

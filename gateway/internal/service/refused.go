@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"time"
 
 	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
@@ -53,7 +54,15 @@ func (s *Service) handle(_ any, ctx context.Context, decode func(any) error, _ g
 		}
 		return nil, err
 	}
-	return s.ShouldRateLimit(ctx, request)
+	defer s.metrics.took("ShouldRateLimit", time.Now())
+	o, err := s.decideRequest(ctx, request, "grpc")
+	switch {
+	case err != nil:
+		return nil, s.failure(ctx, err)
+	case s.settings.Headers || s.settings.DynamicMetadata || o.told:
+		return s.write(request, &o), nil
+	}
+	return s.writePlain(&o), nil
 }
 
 // Listener counts the requests that net/http refuses by itself: those with a header that is too long, those that are no

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"redis-throttle/gateway/internal/config"
 	"redis-throttle/gateway/internal/decide"
 	"redis-throttle/gateway/internal/explain"
 	"redis-throttle/ratelimit"
@@ -29,7 +30,7 @@ func (s *Service) answer(ctx context.Context, request *rls.RateLimitRequest, via
 	if err != nil {
 		return nil, s.failure(ctx, err)
 	}
-	return s.write(request, o), nil
+	return s.write(request, &o), nil
 }
 
 func (s *Service) decideRequest(ctx context.Context, request *rls.RateLimitRequest, via string) (outcome, error) {
@@ -68,6 +69,59 @@ func (s *Service) decideRequest(ctx context.Context, request *rls.RateLimitReque
 	return o, err
 }
 
+// told is what a response tells of a descriptor.
+type told struct {
+	code      rls.RateLimitResponse_Code
+	known     bool // a limit was asked; otherwise there are no numbers but remaining
+	name      string
+	limit     config.Shown
+	remaining uint32
+	reset     time.Duration
+}
+
+// untilReset is reset as protobuf has it.
+func (t *told) untilReset() (seconds int64, nanos int32) {
+	return int64(t.reset / time.Second), int32(t.reset % time.Second)
+}
+
+// tell appends what a response tells of each descriptor, also of one without a rule. tightest is the one that header
+// fields tell of, -1 if there is none. never says that it does not let the request through, however long it waits.
+func (s *Service) tell(o *outcome, all []told) (whole []told, tightest int, never bool) {
+	tightest = -1
+	for i := range o.asks {
+		all = append(all, told{code: rls.RateLimitResponse_OK})
+		one := &all[i]
+		rule := o.asks[i].Rule
+		if rule == nil {
+			continue
+		}
+		if rule.Unlimited {
+			one.remaining = math.MaxUint32
+			continue
+		}
+		st := &o.Statuses[i]
+		one.code = code(st.Over && !st.Shadow)
+		if !st.Known {
+			continue
+		}
+		one.known, one.name, one.limit, one.reset = true, rule.Name, shown(rule, st), st.ResetAfter
+		hopeless := st.Over && !st.Shadow && st.RetryAfter == ratelimit.Never
+		switch { // until the limit lets the request through; otherwise until it is full
+		case hopeless: // 0 would invite to try again at once
+			one.reset = max(one.reset, one.limit.Period)
+		case st.Over && st.RetryAfter > 0:
+			one.reset = st.RetryAfter
+		}
+		if !st.Over {
+			one.remaining = uint32(min(max(st.Remaining, 0), math.MaxUint32))
+		}
+		if tightest < 0 || tighter(one, &all[tightest]) || (hopeless && !never && one.code == rls.RateLimitResponse_OVER_LIMIT) {
+			tightest, never = i, hopeless
+		}
+	}
+	return all, tightest, never
+}
+
 // statusOf is one of a response with what it points to, in one piece of memory.
 type statusOf struct {
 	rls.RateLimitResponse_DescriptorStatus
@@ -75,58 +129,37 @@ type statusOf struct {
 	reset durationpb.Duration
 }
 
-// write writes the response. Each descriptor has a status, also one without a rule.
-func (s *Service) write(request *rls.RateLimitRequest, o outcome) *rls.RateLimitResponse {
-	response := &rls.RateLimitResponse{OverallCode: code(o.Over), Statuses: make([]*rls.RateLimitResponse_DescriptorStatus, len(o.asks))}
-	statuses := make([]statusOf, len(o.asks))
-	var tightest *rls.RateLimitResponse_DescriptorStatus
-	never := false // the tightest does not let the request through, however long it waits
-	for i := range o.asks {
-		one := &statuses[i].RateLimitResponse_DescriptorStatus
-		one.Code, response.Statuses[i] = rls.RateLimitResponse_OK, one
-		rule := o.asks[i].Rule
-		if rule == nil {
-			continue
-		}
-		if rule.Unlimited {
-			one.LimitRemaining = math.MaxUint32
-			continue
-		}
-		st := &o.Statuses[i]
-		one.Code = code(st.Over && !st.Shadow)
-		if !st.Known {
-			continue
-		}
-		limit := shown(rule, st)
-		one.CurrentLimit = &statuses[i].limit
-		one.CurrentLimit.Name, one.CurrentLimit.RequestsPerUnit, one.CurrentLimit.Unit = rule.Name, limit.Requests, limit.Unit
-		if limit.Units > 1 {
-			one.CurrentLimit.UnitMultiplier = wrapperspb.UInt32(limit.Units)
-		}
-		reset, hopeless := st.ResetAfter, st.Over && !st.Shadow && st.RetryAfter == ratelimit.Never
-		switch { // until the limit lets the request through; otherwise until it is full
-		case hopeless: // 0 would invite to try again at once
-			reset = max(reset, limit.Period)
-		case st.Over && st.RetryAfter > 0:
-			reset = st.RetryAfter
-		}
-		one.DurationUntilReset = &statuses[i].reset
-		one.DurationUntilReset.Seconds, one.DurationUntilReset.Nanos = int64(reset/time.Second), int32(reset%time.Second)
-		if !st.Over {
-			one.LimitRemaining = uint32(min(max(st.Remaining, 0), math.MaxUint32))
-		}
-		if tightest == nil || tighter(one, tightest) || (hopeless && !never && one.Code == rls.RateLimitResponse_OVER_LIMIT) {
-			tightest, never = one, hopeless
-		}
+// set sets a status to what is told.
+func (s *statusOf) set(t *told) {
+	s.Code, s.LimitRemaining = t.code, t.remaining
+	if !t.known {
+		return
 	}
-	if s.settings.Headers && tightest != nil {
-		response.ResponseHeadersToAdd = s.headers(&o, tightest, never)
+	s.CurrentLimit, s.DurationUntilReset = &s.limit, &s.reset
+	s.limit.Name, s.limit.RequestsPerUnit, s.limit.Unit = t.name, t.limit.Requests, t.limit.Unit
+	if t.limit.Units > 1 {
+		s.limit.UnitMultiplier = wrapperspb.UInt32(t.limit.Units)
+	}
+	s.reset.Seconds, s.reset.Nanos = t.untilReset()
+}
+
+// write writes the response.
+func (s *Service) write(request *rls.RateLimitRequest, o *outcome) *rls.RateLimitResponse {
+	response := &rls.RateLimitResponse{OverallCode: code(o.Over), Statuses: make([]*rls.RateLimitResponse_DescriptorStatus, len(o.asks))}
+	all, tightest, never := s.tell(o, make([]told, 0, len(o.asks)))
+	statuses := make([]statusOf, len(all))
+	for i := range all {
+		statuses[i].set(&all[i])
+		response.Statuses[i] = &statuses[i].RateLimitResponse_DescriptorStatus
+	}
+	if s.settings.Headers && tightest >= 0 {
+		response.ResponseHeadersToAdd = s.headers(o, &all[tightest], never)
 	}
 	if o.told {
-		response.ResponseHeadersToAdd = append(response.ResponseHeadersToAdd, &core.HeaderValue{Key: ruleField, Value: ruleOf(&o)})
+		response.ResponseHeadersToAdd = append(response.ResponseHeadersToAdd, &core.HeaderValue{Key: ruleField, Value: ruleOf(o)})
 	}
 	if s.settings.DynamicMetadata {
-		response.DynamicMetadata = s.metadata(request, &o)
+		response.DynamicMetadata = s.metadata(request, o)
 	}
 	return response
 }
@@ -138,23 +171,23 @@ func code(over bool) rls.RateLimitResponse_Code {
 	return rls.RateLimitResponse_OK
 }
 
-func tighter(a, b *rls.RateLimitResponse_DescriptorStatus) bool {
-	if a.Code != b.Code {
-		return a.Code == rls.RateLimitResponse_OVER_LIMIT
+func tighter(a, b *told) bool {
+	if a.code != b.code {
+		return a.code == rls.RateLimitResponse_OVER_LIMIT
 	}
-	return a.LimitRemaining < b.LimitRemaining
+	return a.remaining < b.remaining
 }
 
 // headers are upstream's three, and Retry-After of a request that is over. One that never passes is told no time.
-func (s *Service) headers(o *outcome, st *rls.RateLimitResponse_DescriptorStatus, never bool) []*core.HeaderValue {
+func (s *Service) headers(o *outcome, t *told, never bool) []*core.HeaderValue {
 	all := []*core.HeaderValue{
-		{Key: s.settings.LimitHeader, Value: strconv.FormatUint(uint64(st.CurrentLimit.RequestsPerUnit), 10)},
-		{Key: s.settings.RemainingHeader, Value: strconv.FormatUint(uint64(st.LimitRemaining), 10)},
+		{Key: s.settings.LimitHeader, Value: strconv.FormatUint(uint64(t.limit.Requests), 10)},
+		{Key: s.settings.RemainingHeader, Value: strconv.FormatUint(uint64(t.remaining), 10)},
 	}
 	if never {
 		return all
 	}
-	reset := strconv.FormatInt(seconds(st.DurationUntilReset.AsDuration()), 10)
+	reset := strconv.FormatInt(seconds(t.reset), 10)
 	all = append(all, &core.HeaderValue{Key: s.settings.ResetHeader, Value: reset})
 	if o.Over && o.Result.RetryAfter != ratelimit.Never && reset != "0" {
 		all = append(all, &core.HeaderValue{Key: "Retry-After", Value: reset})
