@@ -124,7 +124,7 @@ func (c *Call) roomForSeveral() int {
 // writeSeveral writes CL.MLIMIT and CL.SETTLE.
 func (c *Call) writeSeveral(cmd *command) error {
 	args := make([]any, 0, c.roomForSeveral())
-	args = append(args, any("CL.MLIMIT"), strconv.Itoa(len(c.Keys)))
+	args = append(args, any("CL.MLIMIT"), countWord(len(c.Keys)))
 	if c.Verb == VerbSettle {
 		args[0] = boxed[VerbSettle]
 	}
@@ -170,6 +170,21 @@ func (c *Call) writeSeveral(cmd *command) error {
 	}
 	cmd.args = args
 	return nil
+}
+
+// counts are the numbers of keys as arguments, which would otherwise be allocated with each call.
+var counts = func() (all [9]any) {
+	for n := range all {
+		all[n] = strconv.Itoa(n)
+	}
+	return all
+}()
+
+func countWord(n int) any {
+	if n < len(counts) {
+		return counts[n]
+	}
+	return strconv.Itoa(n)
 }
 
 func sameWords(a, b Limits) bool {

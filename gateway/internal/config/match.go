@@ -138,7 +138,7 @@ func (d *Domain) key(entries []Entry, way []*node) (key, tag string) {
 	if tagged >= 0 {
 		appendEntry(tagged)
 	}
-	tag = string(b[1:])
+	ends := len(b)
 	b = append(b, '}')
 	for i := range entries {
 		if i != tagged {
@@ -147,7 +147,8 @@ func (d *Domain) key(entries []Entry, way []*node) (key, tag string) {
 			b = append(b, "|="...)
 		}
 	}
-	return string(b), tag
+	key = string(b)
+	return key, key[1:ends]
 }
 
 // shared is the value of an entry, or the address, wildcard or network that all values have one state of. A network

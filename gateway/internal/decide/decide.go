@@ -36,7 +36,8 @@ func AsksFor(d *config.Domain, request *rls.RateLimitRequest) ([]Ask, error) {
 	asks := make([]Ask, len(request.GetDescriptors()))
 	for i, given := range request.GetDescriptors() {
 		asks[i].Hits, asks[i].Refund = hitsOf(request, given), given.GetIsNegativeHits()
-		entries, own := EntriesOf(given), given.GetLimit()
+		var buffer [4]config.Entry
+		entries, own := appendEntries(buffer[:0], given), given.GetLimit()
 		if own == nil {
 			asks[i].Match = d.Match(entries)
 			continue
@@ -70,9 +71,12 @@ func AsksFor(d *config.Domain, request *rls.RateLimitRequest) ([]Ask, error) {
 
 // EntriesOf are the entries of a descriptor.
 func EntriesOf(d *common.RateLimitDescriptor) []config.Entry {
-	entries := make([]config.Entry, len(d.GetEntries()))
-	for i, e := range d.GetEntries() {
-		entries[i] = config.Entry{Key: e.GetKey(), Value: e.GetValue()}
+	return appendEntries(make([]config.Entry, 0, len(d.GetEntries())), d)
+}
+
+func appendEntries(entries []config.Entry, d *common.RateLimitDescriptor) []config.Entry {
+	for _, e := range d.GetEntries() {
+		entries = append(entries, config.Entry{Key: e.GetKey(), Value: e.GetValue()})
 	}
 	return entries
 }
@@ -220,6 +224,27 @@ type request struct {
 	verdict Verdict
 	passed  bool // a descriptor has no rule
 	banned  bool // a key is banned, which holds in a shadow, too
+	room    *room
+}
+
+// usual is how many descriptors a request has, or more than nearly all have.
+const usual = 2
+
+// room is what is made for such a request, in one piece of memory.
+type room struct {
+	statuses [usual]Status
+	parts    [usual]part
+	places   [usual]int
+	keys     [usual]ratelimit.Key
+	policies [usual]*httplimit.Policies
+}
+
+// atMost is n elements, in room if there is enough.
+func atMost[T any](room *[usual]T, n int) []T {
+	if n > usual {
+		return make([]T, n)
+	}
+	return room[:n:n]
 }
 
 // Decide decides about all descriptors of a request at one instant. If the keys are in several slots of a cluster, or
@@ -230,7 +255,8 @@ type request struct {
 func (d *Decider) Decide(ctx context.Context, domain *config.Domain, asks []Ask) (Verdict, error) {
 	replace(asks)
 	d.force(ctx, asks)
-	r := &request{Decider: d, domain: domain, asks: asks, verdict: Verdict{Statuses: make([]Status, len(asks))}}
+	r := &request{Decider: d, domain: domain, asks: asks, room: new(room)}
+	r.verdict.Statuses = atMost(&r.room.statuses, len(asks))
 	if err := r.refund(ctx); err != nil {
 		return Verdict{}, err
 	}
@@ -335,8 +361,8 @@ func (r *request) refund(ctx context.Context) error {
 // prepare makes the keys. Several descriptors with one key take their units of it together.
 func (r *request) prepare() {
 	quotas := 0
-	r.parts = make([]part, 0, len(r.asks))
-	places := make([]int, len(r.asks))
+	r.parts = atMost(&r.room.parts, len(r.asks))[:0]
+	places := atMost(&r.room.places, len(r.asks))
 	for i := range r.asks {
 		a := &r.asks[i]
 		switch {
@@ -416,7 +442,7 @@ func (r *request) tell(group []part, result ratelimit.Result) {
 	if r.verdict.Policies != nil && (r.verdict.Result.Limited || !result.Limited) {
 		return
 	}
-	r.verdict.Result, r.verdict.Policies = result, make([]*httplimit.Policies, len(group))
+	r.verdict.Result, r.verdict.Policies = result, atMost(&r.room.policies, len(group))
 	for i := range group {
 		r.verdict.Policies[i] = group[i].rule.Policies
 	}
@@ -424,7 +450,12 @@ func (r *request) tell(group []part, result ratelimit.Result) {
 
 // ask asks about some keys in one call. With look it charges nothing.
 func (r *request) ask(ctx context.Context, group []part, look bool) (ratelimit.Result, error) {
-	call := ratelimit.Call{Keys: make([]ratelimit.Key, len(group)), Cost: group[0].hits}
+	call := ratelimit.Call{Cost: group[0].hits}
+	if len(group) == len(r.parts) {
+		call.Keys = atMost(&r.room.keys, len(group))
+	} else { // there are other calls
+		call.Keys = make([]ratelimit.Key, len(group))
+	}
 	if look || call.Cost == 0 || slices.ContainsFunc(group, func(p part) bool { return p.hits != call.Cost }) {
 		call.Cost = 1 // each limit says what it takes
 		for i := range group {

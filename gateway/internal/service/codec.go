@@ -3,7 +3,6 @@ package service
 import (
 	"unicode/utf8"
 
-	rls "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/encoding"
 	_ "google.golang.org/grpc/encoding/proto" // registers the codec that this one is built on
 	"google.golang.org/grpc/mem"
@@ -29,7 +28,7 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 
 // Unmarshal is of encoding.CodecV2. What protobuf takes costs nothing more.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
-	if request, ok := v.(*rls.RateLimitRequest); ok && readPlain(data, request) {
+	if request, ok := v.(*asked); ok && request.readPlain(data) {
 		return nil
 	}
 	err := c.CodecV2.Unmarshal(data, v)

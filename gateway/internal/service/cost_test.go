@@ -108,13 +108,13 @@ func costs(tb testing.TB) map[string]struct {
 			if data, err := codec.Marshal(response); err != nil || data.Len() != len(want) {
 				tb.Fatal(response, err)
 			}
-		}, 28},
+		}, 17},
 		"check": {func() {
 			clear(w.header)
 			if handler.ServeHTTP(w, check); w.code != http.StatusOK || len(w.header["Ratelimit"]) == 0 {
 				tb.Fatal(w.code, w.header)
 			}
-		}, 29},
+		}, 24},
 	}
 }
 

@@ -225,7 +225,7 @@ func FuzzCodec(f *testing.F) {
 		f.Add(bytes.ReplaceAll(wire, []byte("user"), []byte("us\xe9r")))
 	}
 	f.Fuzz(func(t *testing.T, wire []byte) {
-		plain, got := &rls.RateLimitRequest{}, &rls.RateLimitRequest{}
+		plain, got := &rls.RateLimitRequest{}, &asked{}
 		refused, err := proto.Unmarshal(wire, plain), Codec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(wire)}, got)
 		switch {
 		case refused == nil:
@@ -246,7 +246,7 @@ func TestBytesThatAreNoTextArePercentEncoded(t *testing.T) {
 	require.NoError(t, err)
 	want := proto.CloneOf(request)
 	want.Descriptors[0].Entries[0].Key = "us%E9r"
-	got := &rls.RateLimitRequest{}
+	got := &asked{}
 	require.NoError(t, Codec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(bytes.Replace(wire, []byte("user"), []byte("us\xe9r"), 1))}, got))
 	assert.True(t, proto.Equal(want, got), "%v", got)
 }

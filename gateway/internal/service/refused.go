@@ -43,7 +43,7 @@ func (s *Service) Register(server *grpc.Server) {
 }
 
 func (s *Service) handle(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-	request := &rls.RateLimitRequest{}
+	request := &asked{}
 	if err := decode(request); err != nil {
 		switch status.Code(err) {
 		case codes.ResourceExhausted:
@@ -55,12 +55,12 @@ func (s *Service) handle(_ any, ctx context.Context, decode func(any) error, _ g
 		return nil, err
 	}
 	defer s.metrics.took("ShouldRateLimit", time.Now())
-	o, err := s.decideRequest(ctx, request, "grpc")
+	o, err := s.decideRequest(ctx, &request.RateLimitRequest, "grpc")
 	switch {
 	case err != nil:
 		return nil, s.failure(ctx, err)
 	case s.settings.Headers || s.settings.DynamicMetadata || o.told:
-		return s.write(request, &o), nil
+		return s.write(&request.RateLimitRequest, &o), nil
 	}
 	return s.writePlain(&o), nil
 }

@@ -61,9 +61,16 @@ type described struct {
 	entries [1]common.RateLimitDescriptor_Entry
 }
 
+// asked is a request with its descriptors, in one piece of memory unless there are many.
+type asked struct {
+	rls.RateLimitRequest
+	room        [2]described
+	descriptors [2]*common.RateLimitDescriptor
+}
+
 // readPlain reads a request of a domain, hits and descriptors of entries alone. It returns false for any other, which
-// protobuf may take or refuse, and then request holds anything.
-func readPlain(data mem.BufferSlice, request *rls.RateLimitRequest) bool {
+// protobuf may take or refuse, and then the request holds anything. Requests are read once.
+func (request *asked) readPlain(data mem.BufferSlice) bool {
 	if len(data) != 1 || data[0].Len() > longestPlain {
 		return false
 	}
@@ -72,10 +79,9 @@ func readPlain(data mem.BufferSlice, request *rls.RateLimitRequest) bool {
 	if !ok {
 		return false
 	}
-	request.Reset()
-	all := make([]described, n)
-	if n > 0 {
-		request.Descriptors = make([]*common.RateLimitDescriptor, 0, n)
+	all := request.room[:]
+	if request.Descriptors = request.descriptors[:0]; n > len(all) {
+		all, request.Descriptors = make([]described, n), make([]*common.RateLimitDescriptor, 0, n)
 	}
 	for len(rest) > 0 && ok {
 		var tag, hits uint64

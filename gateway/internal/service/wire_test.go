@@ -51,13 +51,17 @@ func TestARequestIsReadAsProtobufReadsIt(t *testing.T) {
 			}
 			return fieldsOf(t, func(protowire.Number) []byte { return fieldsOf(t, text) })
 		})
-		got, want := &rls.RateLimitRequest{Domain: "of another request", HitsAddend: 9}, &rls.RateLimitRequest{}
-		if !readPlain(mem.BufferSlice{mem.SliceBuffer(wire)}, got) {
-			return
+		data, want := mem.BufferSlice{mem.SliceBuffer(wire)}, &rls.RateLimitRequest{}
+		refused, got := proto.Unmarshal(wire, want), &asked{}
+		if got.readPlain(data) {
+			plainly++
+			require.NoError(t, refused)
+			assert.True(t, proto.Equal(want, got), "%v, not %v", got, want)
 		}
-		plainly++
-		require.NoError(t, proto.Unmarshal(wire, want))
-		assert.True(t, proto.Equal(want, got), "%v, not %v", got, want)
+		if got = (&asked{}); refused == nil {
+			require.NoError(t, Codec().Unmarshal(data, got))
+			assert.True(t, proto.Equal(want, got), "%v, not %v", got, want)
+		}
 	})
 	assert.Positive(t, plainly)
 }
@@ -73,12 +77,12 @@ func TestUsualRequestsAreReadPlainly(t *testing.T) {
 		}
 		request.Descriptors = append(request.Descriptors, d)
 		wire := must(proto.Marshal(request))
-		got := &rls.RateLimitRequest{}
-		assert.True(t, readPlain(mem.BufferSlice{mem.SliceBuffer(wire)}, got))
+		got := &asked{}
+		assert.True(t, got.readPlain(mem.BufferSlice{mem.SliceBuffer(wire)}))
 		assert.True(t, proto.Equal(request, got), "%v", got)
 	}
 	request.Domain = string(make([]byte, longestPlain))
-	assert.False(t, readPlain(mem.BufferSlice{mem.SliceBuffer(must(proto.Marshal(request)))}, &rls.RateLimitRequest{}))
+	assert.False(t, new(asked).readPlain(mem.BufferSlice{mem.SliceBuffer(must(proto.Marshal(request)))}))
 }
 
 // A status is written as protobuf writes it, whatever it tells.

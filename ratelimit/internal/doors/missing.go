@@ -19,6 +19,9 @@ var (
 // IsMissing says whether err is the reply of a server for which the command is not there: it does not know it, or the
 // user may not run it. Nothing has happened then.
 func IsMissing(err error) bool {
+	if err == nil { // which allocates nothing
+		return false
+	}
 	var reply redis.Error
 	if !errors.As(err, &reply) {
 		return false
