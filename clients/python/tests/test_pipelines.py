@@ -4,10 +4,12 @@ error."""
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import threading
 import time
+from collections import deque
 from typing import Any
 
 import pytest
@@ -94,6 +96,47 @@ async def test_a_task_that_is_cancelled_in_the_queue_is_not_sent(own_server: Ser
         assert all(result.allowed for result in await asyncio.gather(*tasks[:-1]))
         assert own_server.do("EXISTS", "k8") == 1
         assert own_server.do("EXISTS", "k9") == 0
+
+
+@pytest.mark.parametrize("library", ["redis", "valkey"])
+@pytest.mark.parametrize("turns", [*range(12), 20, 40])
+async def test_a_task_may_be_cancelled_at_any_point(server: Server, library: str, turns: int) -> None:
+    """Each key has a limit of its own, so that a reply that is read by another call would be seen. The first two calls
+    are sent at once, and the others share a pipeline."""
+    problems: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
+    async with AsyncLimiter.from_url(server.url.replace("redis", library, 1), timeout="10s") as limiter:
+
+        async def call(n: int) -> bool:
+            return (await limiter.limit(f"k{n}", fixed(1000 + n, "1d"))).limit == 1000 + n
+
+        for victim in range(5):
+            tasks = [asyncio.create_task(call(n)) for n in range(5)]
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            tasks[victim].cancel()
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
+            assert [end for n, end in enumerate(ended) if n != victim and end is not True] == []
+            assert ended[victim] is True or isinstance(ended[victim], asyncio.CancelledError)
+            assert await asyncio.gather(*(call(n) for n in range(5))) == [True] * 5
+        transport = await limiter.decider._next._lines.here()  # type: ignore[attr-defined]
+        assert [transport._under_way, transport._queue, transport._timer, transport._lateness._watchers] == [0, deque(), None, 0]
+        assert {one.socket_timeout for one in transport.pool._available_connections} == {10.0}, "the library's own limits are back"
+    gc.collect()
+    assert problems == []
+
+
+async def test_a_call_waits_for_a_pipeline_for_a_second_at_most(own_server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asynctransport, "ROOM", 0.05)
+    async with AsyncLimiter.from_url(own_server.url, timeout="30s") as limiter:
+        await limiter.limit("k", PLENTY)
+        own_server.pause()
+        tasks = [asyncio.create_task(limiter.limit("k", PLENTY)) for _ in range(6)]
+        waited = await asyncio.gather(*tasks[2:], return_exceptions=True)
+        assert [(type(end), "none became free" in str(end)) for end in waited] == [(OverloadError, True)] * 4
+        own_server.resume()
+        assert all(result.allowed for result in await asyncio.gather(*tasks[:2]))
+        assert (await limiter.limit("k", PLENTY)).remaining == 1_000_000 - 4, "the others were not sent"
 
 
 UNANSWERED = (OutageError, OverloadError)

@@ -9,7 +9,8 @@ import sys
 import time
 from collections import deque
 from collections.abc import AsyncGenerator
-from typing import Any, cast
+from types import TracebackType
+from typing import Any, Self, cast
 
 from .._core.call import Call
 from .._core.errors import MistakeError, OverloadError, is_demoted, is_outage, library_error
@@ -24,12 +25,34 @@ _CONNECTS = 5
 _WAITING = 10_000
 """How many calls wait at most for a pipeline."""
 
-_LONG = 3600.0
-"""What the library is told in place of a time limit that is kept here, in seconds."""
-
 AT_ONCE = 50
 """How many calls are sent to a node of a cluster at once: each needs a connection, and many that connect at once in one
 thread are all late."""
+
+
+_Entry = tuple[list[str | bytes], asyncio.Future[Any], float]
+"""A call that waits for a pipeline: its words, its answer, and since when it waits."""
+
+
+class _Talk(Within):
+    """Bounds what a task sends and reads over a connection, in place of the library's own limits: those count time in
+    which the loop could not read."""
+
+    def __init__(self, lateness: Lateness, seconds: float, connection: Any) -> None:
+        super().__init__(lateness, seconds)
+        self._connection = connection
+
+    async def __aenter__(self) -> Self:
+        self._limit, self._connection.socket_timeout = self._connection.socket_timeout, None
+        return await super().__aenter__()
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._connection.socket_timeout is None:  # the library may have set another one
+            self._connection.socket_timeout = self._limit
+        try:
+            await super().__aexit__(kind, error, trace)
+        except TimeoutError:
+            raise _timeout_of(self._connection) from error
 
 
 class AsyncTransport(Pooled):
@@ -44,7 +67,8 @@ class AsyncTransport(Pooled):
         self._rooms: dict[str, asyncio.Semaphore] = {}
         self._signing = asyncio.Lock()
         self._signs: dict[tuple[Place, str], Sign] = {}
-        self._queue: deque[tuple[list[str | bytes], asyncio.Future[Any]]] = deque()
+        self._queue: deque[_Entry] = deque()
+        self._timer: asyncio.Handle | None = None  # of the first in the queue
         self._under_way = 0
         self._lateness = Lateness()
 
@@ -53,17 +77,19 @@ class AsyncTransport(Pooled):
         are there."""
         return Within(self._lateness, seconds)
 
-    @contextlib.asynccontextmanager
-    async def _room(self, node: Any = None) -> AsyncGenerator[None]:
+    def _room(self, node: Any = None) -> contextlib.AbstractAsyncContextManager[None]:
         """Wait until the pool has a connection: most pools raise an error at once."""
         most = self._most if node is None else min(most_connections(self.client, node) or AT_ONCE, AT_ONCE)
         if not most:
-            yield
-            return
+            return contextlib.nullcontext()
         name = "" if node is None else node.name
         room = self._rooms.get(name) or self._rooms.setdefault(name, asyncio.Semaphore(most))
+        return self._wait_for(room, most) if room.locked() else room
+
+    @contextlib.asynccontextmanager
+    async def _wait_for(self, room: asyncio.Semaphore, most: int) -> AsyncGenerator[None]:
         try:
-            async with self._within(ROOM) if room.locked() else contextlib.nullcontext():
+            async with self._within(ROOM):
                 await room.acquire()
         except TimeoutError:
             raise no_room(most) from None
@@ -186,32 +212,45 @@ class AsyncTransport(Pooled):
         if len(self._queue) >= _WAITING:
             raise OverloadError(f"{_WAITING:,} calls of this process wait for the server")
         waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        entry = (words, waiting)
-        self._queue.append(entry)
-        try:
-            async with self._within(ROOM):
-                await asyncio.wait({waiting})
-        except TimeoutError:
-            pass
-        except asyncio.CancelledError:
-            waiting.cancel()  # which is not sent, if it was not
-            raise
-        if not waiting.done():
-            with contextlib.suppress(ValueError):
-                self._queue.remove(entry)
-                raise no_room(self._most or self._pipelines)
-        reply, together = await waiting
+        if self._timer is None:
+            self._lateness.watch()
+            self._timer = asyncio.get_running_loop().call_later(ROOM, self._look)
+        self._queue.append((words, waiting, self._lateness.clock()))
+        reply, together = await waiting  # a caller that is cancelled cancels it: it is not sent, if it was not
         if isinstance(reply, Exception):
-            raise failed(self.told(command, reply), together) from reply
+            made = failed(self.told(command, reply), together)
+            raise made from None if made is reply else reply
         return reply
+
+    def _look(self, turn: int = 0) -> None:
+        """Answer those that have waited for a pipeline for too long. All wait as long, so the first is the next."""
+        while self._queue:
+            _, waiting, came = self._queue[0]
+            if not waiting.done():
+                again = self._lateness.again(came, ROOM, self._look, turn)
+                if again is not None:
+                    self._timer = again
+                    return
+                _answer(waiting, no_room(self._most or self._pipelines), None)
+            self._queue.popleft()
+        self._rest()
+
+    def _rest(self) -> None:
+        """Watch no more: nobody is in the queue."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+            self._lateness.unwatch()
 
     def _hand_over(self) -> None:
         """Send the next pipeline, of the calls that wait."""
-        batch: list[tuple[list[str | bytes], asyncio.Future[Any]]] = []
+        batch: list[_Entry] = []
         while self._queue and len(batch) < LONGEST:
             entry = self._queue.popleft()
             if not entry[1].done():  # the caller has left
                 batch.append(entry)
+        if not self._queue:
+            self._rest()
         if batch:
             self.in_background(self._share(batch))
         else:
@@ -220,7 +259,8 @@ class AsyncTransport(Pooled):
     def _give_up(self, error: Exception, together: object) -> None:
         """End the calls that have waited while the server did not answer: they would have to wait once more."""
         late, self._queue = self._queue, deque()
-        for _, waiting in late:
+        self._rest()
+        for _, waiting, _ in late:
             _answer(waiting, error, together)
 
     async def _connection(self) -> Any:
@@ -237,40 +277,30 @@ class AsyncTransport(Pooled):
                     raise _late() from error
         raise AssertionError
 
-    async def _reply(self, connection: Any, **reading: bool) -> Any:
-        """Read a reply of a connection of the pool."""
-        try:
-            async with self._within(self.timeout):
-                return await connection.read_response(timeout=_LONG, **reading)
-        except TimeoutError as error:
-            if library_error(error, "TimeoutError"):
-                raise
-            raise _timeout_of(connection) from error
+    def _talk(self, connection: Any) -> _Talk:
+        return _Talk(self._lateness, self.timeout, connection)
 
     def _was_late(self, began: float) -> bool:
         """Whether a time limit was noticed long after it was over, because the loop was busy: that says nothing about
         the server."""
         return time.monotonic() - began > 1.25 * self.timeout
 
-    async def _share(self, batch: list[tuple[list[str | bytes], asyncio.Future[Any]]]) -> None:
+    async def _share(self, batch: list[_Entry]) -> None:
         together = object()
-        left = deque(waiting for _, waiting in batch)
+        left = deque(waiting for _, waiting, _ in batch)
         demoted = False
         try:
             async with self._room():
                 connection = await self._connection()
                 try:
-                    await connection.send_packed_command(connection.pack_commands([words for words, _ in batch]))
-                    for _, waiting in batch:
-                        try:
-                            reply = await self._reply(connection)
-                        except Exception as error:
-                            if not library_error(error, "ResponseError"):
-                                raise
-                            reply = error
-                        left.popleft()
-                        demoted = demoted or is_demoted(reply)
-                        _answer(waiting, reply, None)
+                    async with self._talk(connection) as talk:
+                        await connection.send_packed_command(connection.pack_commands([words for words, _, _ in batch]))
+                        for _, waiting, _ in batch:
+                            reply = await self._answer_of(connection)
+                            talk.restart()
+                            left.popleft()
+                            demoted = demoted or is_demoted(reply)
+                            _answer(waiting, reply, None)
                     if demoted:
                         await _disconnect(connection)
                 except BaseException:
@@ -298,8 +328,9 @@ class AsyncTransport(Pooled):
         async with self._room():
             connection = await self._connection()
             try:
-                await connection.send_command(*words)
-                return await self._reply(connection, **reading)
+                async with self._talk(connection):
+                    await connection.send_command(*words)
+                    return await connection.read_response(**reading)
             except BaseException as error:
                 # A caller that is cancelled leaves a reply on its way, which must not be read as that of the next call.
                 if not library_error(error, "ResponseError") or is_demoted(error):
