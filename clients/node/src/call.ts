@@ -345,7 +345,7 @@ function line(call: Call): string[] {
     if (!call.group) throw new TypeError('weight: it goes with a group')
     words.push('WEIGHT', integer('weight', call.weight, 1))
   }
-  if (call.priority) words.push('PRIORITY', integer('priority', call.priority, Number.MIN_SAFE_INTEGER))
+  if (call.priority !== undefined && call.priority !== 0) words.push('PRIORITY', integer('priority', call.priority, Number.MIN_SAFE_INTEGER))
   return words
 }
 

@@ -100,6 +100,9 @@ export class Limit {
       this.#period = ns
       words[1] = `${counted}/${word(ns)}`
     }
+    for (const [what, flag] of [['first', first], ['shadow', shadow]] as const) {
+      if (flag !== undefined && typeof flag !== 'boolean') throw new TypeError(`${kind}: ${what} must be true or false, not ${inspected(flag)}`)
+    }
     const later = offset === undefined ? 0n : nanoseconds(offset, `${kind}: the offset`)
     if (count === 0 && burst !== undefined) throw new RangeError(`${kind}: a count of 0 lets nobody through, so it has no burst`)
     if (kind !== 'RATE' && burst !== undefined) throw new TypeError(`${kind}: only a rate has a burst`)
@@ -111,7 +114,10 @@ export class Limit {
     if (zone) words.push('TZ', text(`${kind}: the zone`, zone))
     if (take !== undefined) words.push('TAKE', number('take', take, 0))
     if (used !== undefined) words.push('USED', number('used', used, 0))
-    if (spare) words.push('SPARE', number('spare', spare, 0))
+    if (spare !== undefined) {
+      const kept = number('spare', spare, 0)
+      if (spare > 0) words.push('SPARE', kept)
+    }
     if (shadow) words.push('SHADOW')
     if (name !== undefined) text(`${kind}: the name`, name)
     if (unit !== undefined) text(`${kind}: the unit`, unit)
@@ -318,6 +324,9 @@ export function integer(what: string, value: unknown, least: number): string {
   }
   return String(value)
 }
+
+/** Writes what is of a wrong kind: a text in quotes, which looks like what it should be. */
+const inspected = (value: unknown) => (typeof value === 'string' ? `'${value}'` : `a ${typeof value}`)
 
 /** Checks a text. */
 export function text(what: string, value: unknown): string {

@@ -37,7 +37,10 @@ describe('limits', () => {
     assert.throws(() => slots(3), /a number and a ttl/)
     assert.throws(() => new Limiter({} as never), /client must be one of/)
     assert.throws(() => rate(-1, '1s'), /the count must be an integer from 0/)
-    assert.equal(String(rate(5, 's', { burst: 10 }).with({ take: 3 })), 'RATE 5/1s BURST 10 TAKE 3')
+    assert.throws(() => rate(5, '1s', { shadow: 'false' as never }), /RATE: shadow must be true or false, not 'false'/)
+    assert.throws(() => fixed(5, '1d', { first: 1 as never }), /FIXED: first must be true or false, not a number/)
+    for (const spare of [NaN, '', null]) assert.throws(() => rate(5, '1s', { spare: spare as never }), /spare must be an integer/)
+    assert.equal(String(rate(5, 's', { burst: 10, shadow: false, spare: 0 }).with({ take: 3 })), 'RATE 5/1s BURST 10 TAKE 3')
   })
 
   test('limits are read from words', () => {

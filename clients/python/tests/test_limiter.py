@@ -69,6 +69,9 @@ def test_limits_in_words_that_are_wrong(text: str, says: str) -> None:
     (lambda: rate(2**63, "1s"), "must be from 0"),
     (lambda: rate(-1, "1s"), "must be from 0"),
     (lambda: rate(0, "1s", burst=5), "lets nobody through"),
+    (lambda: rate(5, "1s", shadow="false"), "RATE: shadow must be True or False, not 'false'"),  # type: ignore[arg-type]
+    (lambda: fixed(5, "1d", first=1), "FIXED: first must be True or False, not 1"),  # type: ignore[arg-type]
+    (lambda: rate(5, "1s", spare=""), "RATE: spare must be an integer"),  # type: ignore[arg-type]
 ])
 def test_an_argument_that_is_wrong_is_named(make: Callable[[], Any], says: str) -> None:
     with pytest.raises((TypeError, ValueError), match=says):
@@ -88,6 +91,8 @@ def test_an_argument_that_is_wrong_is_named(make: Callable[[], Any], says: str) 
     (lambda: Call("renew", (Key("k", slots=3, ttl="1m"),), id="a"), "renew takes no slots"),
     (lambda: Call("lease", (Key("k", slots=3, ttl="1m"),), id="a", group="b"), "a group only with a timeout"),
     (lambda: Call("lease", (Key("k", slots=3, ttl="1m"),), id="a", max_wait="1s", weight=2), "a weight only with a group"),
+    (lambda: Call("lease", (Key("k", slots=3, ttl="1m"),), id="a", max_wait="1s", priority="5"), "priority must be an integer"),  # type: ignore[arg-type]
+    (lambda: Call("wait", (Key("k", (DAY,)),), max_wait="1s", group=5), "group must be str or bytes, not int"),  # type: ignore[arg-type]
     (lambda: Call("lease", (Key("k", slots=3, ttl="1m"),), id="a", cost=2), "lease takes no cost"),
     (lambda: Call("release", (Key("k"),), id="a", each=True), "release takes no each"),
 ])

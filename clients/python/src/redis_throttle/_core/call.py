@@ -102,6 +102,12 @@ class Call:
             self._check_key(key)
 
     def _check_options(self) -> None:
+        # A lease is asked for without these first: the server would say what is wrong only once nothing is free.
+        for what in ("weight", "priority"):
+            if isinstance(number := getattr(self, what), bool) or not isinstance(number, int):
+                raise TypeError(f"{what} must be an integer, not {number!r}")
+        if not isinstance(self.group, (str, bytes)):
+            raise TypeError(f"group must be str or bytes, not {type(self.group).__name__}")
         for option, is_set in (
             ("cost", self.cost != 1), ("charge", self.charge is not None), ("any", self.any),
             ("ban", self.ban is not None), ("ban_after", self.ban_after is not None), ("max_wait", self.max_wait is not None), ("group", bool(self.group)),

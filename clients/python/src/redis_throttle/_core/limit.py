@@ -63,6 +63,9 @@ class Limit(Rule):
             period = word(ns)
             put(self, "seconds", Fraction(ns, 1_000_000_000))
         put(self, "period", period)
+        for what in ("first", "shadow"):
+            if not isinstance(flag := getattr(self, what), bool):
+                raise TypeError(f"{self.kind}: {what} must be True or False, not {flag!r}")
         offset = nanoseconds(self.offset, f"{self.kind}: the offset")
         put(self, "offset", word(offset))
         if self.count == 0 and self.burst is not None:
@@ -86,8 +89,9 @@ class Limit(Rule):
             words += ["TAKE", _integer(self.take, f"{self.kind}: take", 0)]
         if self.used is not None:
             words += ["USED", _integer(self.used, f"{self.kind}: used", 0)]
+        spare = _integer(self.spare, f"{self.kind}: spare", 0)
         if self.spare:
-            words += ["SPARE", _integer(self.spare, f"{self.kind}: spare", 0)]
+            words += ["SPARE", spare]
         if self.shadow:
             words.append("SHADOW")
         put(self, "words", tuple(words))
