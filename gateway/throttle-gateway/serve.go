@@ -62,6 +62,7 @@ type gateway struct {
 	certificates settings.Certificates
 	source       *xds.Client // nil if the configuration is in files
 
+	done   func() error  // closes the client for policies; nil if it has no connections of its own
 	failed chan error    // of a server that ended
 	probed chan struct{} // closed when Redis was asked for the first time
 
@@ -237,7 +238,9 @@ func (g *gateway) build(registry prometheus.Registerer) error {
 	g.explainer = explainer(g.s, g.service.Config)
 	g.explainer.Redis, g.explainer.Cluster = g.chain.Server(), g.chain.Cluster()
 	if hash := g.s.Redis.Policies; hash != "" {
-		reader := policies.NewReader(patient(client), policies.Options{Hash: hash, Logger: slog.Default()})
+		patient, done := patient(client)
+		g.done = done
+		reader := policies.NewReader(patient, policies.Options{Hash: hash, Logger: slog.Default()})
 		g.service.Follow(reader)
 		go reader.Watch(g.running)
 		g.explainer.Policies = policiesOf(reader)
@@ -264,17 +267,19 @@ func (g *gateway) build(registry prometheus.Registerer) error {
 // takes longer than a request may.
 const policiesTimeout = 5 * time.Second
 
-// patient reads the hash of policies: as a whole, since what is read in pieces is no state that it had.
-func patient(client redis.UniversalClient) redis.UniversalClient {
+// patient reads the hash of policies: as a whole, since what is read in pieces is no state that it had. done closes
+// connections of its own.
+func patient(client redis.UniversalClient) (patient redis.UniversalClient, done func() error) {
 	switch c := client.(type) {
-	case *redis.Client:
-		return c.WithTimeout(policiesTimeout)
+	case *redis.Client: // whose connections it shares
+		return c.WithTimeout(policiesTimeout), nil
 	case *redis.ClusterClient: // has no WithTimeout
 		o := *c.Options()
 		o.ReadTimeout, o.MinIdleConns = policiesTimeout, 0
-		return redis.NewClusterClient(&o)
+		own := redis.NewClusterClient(&o)
+		return own, own.Close
 	}
-	return client
+	return client, nil
 }
 
 // streamWorkers is how many goroutines answer one request after the other. Those of further requests grow their stacks
@@ -496,6 +501,9 @@ func (g *gateway) end() error {
 		g.grpc.Stop()
 	}
 	err = errors.Join(err, g.chain.Close(ctx))
+	if g.done != nil {
+		err = errors.Join(err, g.done())
+	}
 	for _, s := range g.extra {
 		_ = s.Close()
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -21,7 +22,7 @@ import (
 
 // A flood is what the gateway is there for: whatever the load, at most the limit passes, each request is decided, and a
 // Redis that is idle is never taken for dead. redis_down: open would show one that is, as requests that are let
-// through.
+// through. A machine with other work may keep the gateway from its replies: what it refuses then is asked again.
 func TestAFloodPassesAtMostTheLimit(t *testing.T) {
 	callers := size.Of(100, 1000)
 	const limit = 100
@@ -34,11 +35,12 @@ func TestAFloodPassesAtMostTheLimit(t *testing.T) {
 			defer client.CloseIdleConnections()
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
-			var byHTTP, byGRPC, failed atomic.Int64
+			late := lateness(ctx)
+			var byHTTP, byGRPC, failed, refused atomic.Int64
 			var load sync.WaitGroup
 			for range callers {
 				load.Go(func() {
-					for range 10 {
+					for left := 10; left > 0; left-- {
 						request, _ := http.NewRequestWithContext(ctx, http.MethodGet, g.url("/check/"), nil)
 						response, err := client.Do(request)
 						if err != nil {
@@ -51,15 +53,21 @@ func TestAFloodPassesAtMostTheLimit(t *testing.T) {
 						case http.StatusOK:
 							byHTTP.Add(1)
 						case http.StatusTooManyRequests:
+						case http.StatusServiceUnavailable: // the log says why
+							refused.Add(1)
+							left++
 						default:
 							failed.Add(1)
 						}
 					}
 				})
 				load.Go(func() {
-					for range 10 {
+					for left := 10; left > 0; left-- {
 						response, err := g.ShouldRateLimit(ctx, ask("web", 0, "grpc=x"))
-						if err != nil {
+						if err != nil && isTooBusy(err.Error()) {
+							refused.Add(1)
+							left++
+						} else if err != nil {
 							failed.Add(1)
 						} else if response.OverallCode == rls.RateLimitResponse_OK {
 							byGRPC.Add(1)
@@ -68,14 +76,43 @@ func TestAFloodPassesAtMostTheLimit(t *testing.T) {
 				})
 			}
 			load.Wait()
-			assert.Equal(t, int64(limit), byHTTP.Load())
-			assert.Equal(t, int64(limit), byGRPC.Load())
+			assert.LessOrEqual(t, byHTTP.Load(), int64(limit))
+			assert.LessOrEqual(t, byGRPC.Load(), int64(limit))
+			assert.GreaterOrEqual(t, byHTTP.Load()+byGRPC.Load(), 2*limit-refused.Load(), "those that were refused may have been charged")
 			assert.Zero(t, failed.Load(), "each request is decided")
 			assert.Zero(t, g.metric("throttle_gateway_redis_out"))
 			assert.Zero(t, g.metric("throttle_gateway_decisions_total", `by="policy"`), "no outage that is none")
-			assert.NotContains(t, g.Log()[atStart:], "level=ERROR")
+			assert.Zero(t, g.metric("throttle_gateway_requests_refused_total"), "there is room for each")
+			if refused.Load() > 0 {
+				assert.GreaterOrEqual(t, late(), noticed, "%d requests were refused on a machine that has time for them", refused.Load())
+			}
+			for line := range strings.Lines(g.Log()[atStart:]) {
+				assert.False(t, strings.Contains(line, "level=ERROR") && (refused.Load() == 0 || !isTooBusy(line)), line)
+			}
 		})
 	}
+}
+
+// isTooBusy says whether text is that of a request that was refused because this machine has other work.
+func isTooBusy(text string) bool {
+	return strings.Contains(text, tooBusy) || strings.Contains(text, "calls beside this one had no reply in time")
+}
+
+// noticed is how late a process is at least that refuses requests for it: an eighth of REDIS_TIMEOUT.
+const noticed = 250 * time.Millisecond / 8
+
+// lateness returns what tells how late this process has been woken at most, which has the processors in common with the
+// gateway.
+func lateness(ctx context.Context) (most func() time.Duration) {
+	var late atomic.Int64
+	go func() {
+		for ctx.Err() == nil {
+			due := time.Now().Add(time.Millisecond)
+			time.Sleep(time.Millisecond)
+			late.Store(max(late.Load(), int64(time.Since(due))))
+		}
+	}()
+	return func() time.Duration { return time.Duration(late.Load()) }
 }
 
 // How long callers wait for a decision, beside a route and an entry without a limit, and a handler that does nothing.
