@@ -135,6 +135,7 @@ func explainTo(args []string, in io.Reader, out io.Writer) error {
 		return err
 	}
 	e := explainer(s, func() *config.Config { return c })
+	var unread unreadable
 	if os.Getenv("REDIS_URL") != "" || q.redis != "" {
 		if q.redis != "" {
 			s.Redis.URL = q.redis
@@ -147,7 +148,7 @@ func explainTo(args []string, in io.Reader, out io.Writer) error {
 		chain := decide.NewChain(client, s)
 		e.Redis, e.Cluster = chain.Server(), chain.Cluster()
 		if hash := s.Redis.Policies; hash != "" {
-			reader := policies.NewReader(client, policies.Options{Hash: hash})
+			reader := policies.NewReader(client, policies.Options{Hash: hash, Logger: slog.New(&unread)})
 			e.Policies = policiesOf(reader)
 		}
 	}
@@ -155,6 +156,7 @@ func explainTo(args []string, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	answer.Notes = append(answer.Notes, unread.notes...)
 	if !q.isJSON {
 		fmt.Fprint(out, answer.Text())
 		return nil
@@ -163,6 +165,32 @@ func explainTo(args []string, in io.Reader, out io.Writer) error {
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(answer)
+}
+
+// unreadable makes notes of what a reader of policies says of fields that it cannot read. A gateway that runs says so
+// in its log.
+type unreadable struct {
+	slog.Handler
+	notes []string
+}
+
+// Enabled is asked by slog.
+func (u *unreadable) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelError
+}
+
+// Handle is what slog does with a line of the log.
+func (u *unreadable) Handle(_ context.Context, line slog.Record) error {
+	text := strings.TrimPrefix(line.Message, "redis-throttle: ")
+	if !strings.Contains(text, " cannot be read, ") {
+		return nil // the answer has the others
+	}
+	line.Attrs(func(a slog.Attr) bool {
+		text += ": " + a.Value.String()
+		return true
+	})
+	u.notes = append(u.notes, text+" (a gateway that runs keeps what it read before)")
+	return nil
 }
 
 // policiesOf reads the hash before it says what counts. One who asks and leaves is no outage.

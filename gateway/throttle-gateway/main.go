@@ -54,6 +54,9 @@ func run(args []string, out io.Writer) error {
 		return explainTo(args[1:], os.Stdin, out)
 	}
 	command := "serve"
+	if len(args) > 0 && args[0] == "--version" { // as the other programs have it
+		args[0] = "version"
+	}
 	if len(args) > 0 && (args[0] == "serve" || args[0] == "check" || args[0] == "version") {
 		command, args = args[0], args[1:]
 	}

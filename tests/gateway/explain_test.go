@@ -100,6 +100,29 @@ func TestExplainOfThePage(t *testing.T) {
 	assert.Equal(t, strings.TrimSpace(block(t, "text", "X-Throttle-Rule")), "X-Throttle-Rule: "+response.Header.Get("X-Throttle-Rule"))
 }
 
+// An operator who has mistyped a policy, and asks which limits count, is told of the typo.
+func TestExplainTellsOfAPolicyThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	s.MustDo("HSET", "throttle:policies", "api", "RATE 2/mm", "api/b*", "RATE 7/m")
+	file := filepath.Join(t.TempDir(), "limits.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("domain: web\ndescriptors:\n- {key: address, policy: api, limits: [RATE 3/h]}\n"), 0o644))
+	explained := func(arguments ...string) string {
+		cmd := kit.GatewayCommand(t, "", append([]string{"explain", file, "--redis", s.Addr()}, arguments...)...)
+		printed, err := cmd.CombinedOutput()
+		require.NoError(t, err, string(printed))
+		return string(printed)
+	}
+	said := explained("--descriptors", `{"domain": "web", "descriptors": [{"entries": [{"key": "address", "value": "a"}]}]}`)
+	assert.Contains(t, said, "note: policy api: \"RATE 2/mm\" cannot be read, it does not count: ")
+	assert.Contains(t, said, "policy api, whose limits are those of the file")
+	s.MustDo("HSET", "throttle:policies", "api", "RATE 2/m")
+	assert.NotContains(t, explained("--descriptors", `{"domain": "web", "descriptors": [{"entries": [{"key": "address", "value": "a"}]}]}`), "note: ")
+	printed, err := kit.GatewayCommand(t, "", "--version").CombinedOutput()
+	require.NoError(t, err)
+	assert.Regexp(t, `^throttle-gateway \S+\n$`, string(printed))
+}
+
 // The page at the debug address asks what somebody types.
 func TestTheConsoleExplains(t *testing.T) {
 	t.Parallel()
