@@ -10,6 +10,7 @@ import java.util.Objects;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
+import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -149,6 +150,7 @@ public final class Batched implements Decider, AutoCloseable {
   private static final class Waiter {
     final Call call;
     final long came;
+    final Executor to = Handover.caller(); // what it does next keeps nobody else from an answer
     final CompletableFuture<Result> future = new CompletableFuture<>();
     boolean answered;
     boolean exact; // a batch has not done: only the server knows when it can be had
@@ -465,7 +467,7 @@ public final class Batched implements Decider, AutoCloseable {
   /** Answers a call that waited. */
   private void answer(Waiter waiter, Consumer<CompletableFuture<Result>> how) {
     waiter.answered = true;
-    told.add(() -> how.accept(waiter.future));
+    told.add(() -> waiter.to.execute(() -> how.accept(waiter.future)));
   }
 
   private void answer(Waiter waiter, Result result) {

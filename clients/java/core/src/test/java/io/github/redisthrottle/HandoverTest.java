@@ -17,7 +17,9 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Function;
 import java.util.stream.Collectors;
@@ -26,6 +28,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /** What a caller does next, and where: never in a thread that reads replies. */
 class HandoverTest {
@@ -78,6 +81,42 @@ class HandoverTest {
       }
       assertEquals(Map.of("decided", 100L), count(calls));
       assertFalse(threads.stream().anyMatch(name -> name.contains("lettuce")), threads.toString());
+    }
+  }
+
+  /** More than the pool has threads, and nothing that it could know of. Those of a batch share one reply. */
+  @ParameterizedTest
+  @ValueSource(booleans = {false, true})
+  void callersThatBlockKeepNobodyFromADecision(boolean batched) throws Exception {
+    int many = 2 * Runtime.getRuntime().availableProcessors() + 2;
+    CountDownLatch end = new CountDownLatch(1);
+    AtomicInteger inside = new AtomicInteger();
+    List<CompletableFuture<String>> calls = new ArrayList<>();
+    try (Server own = Server.start()) {
+      LettuceConnection connection = LettuceConnection.of(RedisURI.create(own.url()), Duration.ofSeconds(30));
+      try (Limiter limiter = batched ? Limiter.over(Batched.of(Remote.over(connection))) : Limiter.over(connection)) {
+        limiter.limit("warm", QUOTA);
+        own.pause(); // so that none goes on in this thread
+        for (int i = 0; i < many; i++) {
+          calls.add(limiter.async().limit("blocks", QUOTA).thenApply(result -> waits(inside, end)).toCompletableFuture());
+        }
+        own.resume();
+        Server.await("all are decided, though those before them block", () -> inside.get() == many);
+        assertTrue(limiter.async().limit("other", QUOTA).toCompletableFuture().get(30, TimeUnit.SECONDS).allowed());
+        end.countDown();
+        assertEquals(Map.of("ended", (long) many), count(calls));
+      } finally {
+        end.countDown();
+      }
+    }
+  }
+
+  private static String waits(AtomicInteger inside, CountDownLatch end) {
+    inside.incrementAndGet();
+    try {
+      return end.await(5, TimeUnit.MINUTES) ? "ended" : "late";
+    } catch (InterruptedException e) {
+      throw new IllegalStateException(e);
     }
   }
 

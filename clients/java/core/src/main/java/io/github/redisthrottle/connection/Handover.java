@@ -9,7 +9,10 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Executor;
 import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.ForkJoinWorkerThread;
+import java.util.concurrent.SynchronousQueue;
+import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -19,8 +22,8 @@ import org.jspecify.annotations.Nullable;
  * thread from reading other replies. For a {@link Connection} on an event loop.
  *
  * <p>A caller that blocks takes its reply in its own thread, which costs no switch more than waiting does. For all
- * others a pool of daemon threads, {@code throttle-1} and so on, one for each processor, does it; it has more while
- * they wait for futures.
+ * others a pool of daemon threads, {@code throttle-1} and so on, one for each processor, does it. It has more while
+ * they wait for futures, or are at work for so long that no reply was taken for 10 ms.
  */
 public final class Handover {
   private static final ThreadLocal<Desk> HERE = new ThreadLocal<>();
@@ -32,13 +35,68 @@ public final class Handover {
   private static final class Pool {
     private static final int THREADS = Math.max(2, Runtime.getRuntime().availableProcessors());
     private static final int MORE = 256;
-    static final ForkJoinPool POOL =
-        new ForkJoinPool(THREADS, Pool::thread, null, true, THREADS, THREADS + MORE, 1, pool -> true, 10, TimeUnit.SECONDS);
+    private static final int KEPT_SECONDS = 10;
+    private static final Executor LATER = CompletableFuture.delayedExecutor(10, TimeUnit.MILLISECONDS, Runnable::run);
+    private static final Queue<Runnable> WAITING = new ConcurrentLinkedQueue<>();
+    private static final AtomicBoolean WATCHED = new AtomicBoolean();
+    private static final ForkJoinPool POOL =
+        new ForkJoinPool(THREADS, Pool::worker, null, true, THREADS, THREADS + MORE, 1, pool -> true, KEPT_SECONDS, TimeUnit.SECONDS);
+    private static final ThreadPoolExecutor OTHERS =
+        new ThreadPoolExecutor(0, MORE, KEPT_SECONDS, TimeUnit.SECONDS, new SynchronousQueue<>(), Pool::other, new ThreadPoolExecutor.DiscardPolicy());
 
-    private static ForkJoinWorkerThread thread(ForkJoinPool pool) {
+    static void execute(Runnable reply) {
+      WAITING.add(reply);
+      POOL.execute(Pool::takeOne);
+      watch();
+    }
+
+    private static boolean takeOne() {
+      Runnable reply = WAITING.poll();
+      if (reply != null) {
+        reply.run();
+      }
+      return reply != null;
+    }
+
+    private static void takeAll() {
+      while (takeOne()) {
+        // until none is left
+      }
+    }
+
+    private static void watch() {
+      if (!WATCHED.get() && WATCHED.compareAndSet(false, true)) {
+        LATER.execute(() -> look(null));
+      }
+    }
+
+    /** Has one more thread take replies, if none has taken the first one since the last look. */
+    private static void look(@Nullable Runnable before) {
+      Runnable first = WAITING.peek();
+      if (first == null) {
+        WATCHED.set(false);
+        if (!WAITING.isEmpty()) { // it has just come, and was not watched
+          watch();
+        }
+        return;
+      }
+      if (first == before) {
+        OTHERS.execute(Pool::takeAll);
+      }
+      LATER.execute(() -> look(first));
+    }
+
+    private static ForkJoinWorkerThread worker(ForkJoinPool pool) {
       ForkJoinWorkerThread thread = ForkJoinPool.defaultForkJoinWorkerThreadFactory.newThread(pool);
       thread.setName("throttle-" + (thread.getPoolIndex() + 1));
       thread.setContextClassLoader(Handover.class.getClassLoader()); // that of the application: others are the system's
+      return thread;
+    }
+
+    private static Thread other(Runnable work) {
+      Thread thread = new Thread(work, "throttle-more");
+      thread.setContextClassLoader(Handover.class.getClassLoader());
+      thread.setDaemon(true);
       return thread;
     }
   }
@@ -56,7 +114,7 @@ public final class Handover {
       if (!closed) {
         LockSupport.unpark(caller);
       } else if (replies.remove(reply)) {
-        Pool.POOL.execute(reply);
+        Pool.execute(reply);
       }
     }
 
@@ -92,7 +150,7 @@ public final class Handover {
     void close() {
       closed = true;
       for (Runnable reply = replies.poll(); reply != null; reply = replies.poll()) {
-        Pool.POOL.execute(reply);
+        Pool.execute(reply);
       }
     }
   }
@@ -105,8 +163,7 @@ public final class Handover {
     if (read.isDone()) {
       return read;
     }
-    Desk desk = HERE.get();
-    Executor to = desk == null ? Pool.POOL : desk;
+    Executor to = caller();
     CompletableFuture<T> handed = new CompletableFuture<>();
     handed.whenComplete((value, error) -> read.cancel(false));
     read.whenComplete(
@@ -120,6 +177,14 @@ public final class Handover {
                   }
                 }));
     return handed;
+  }
+
+  /**
+   * Returns where replies are handed over to the caller in this thread: to itself if it blocks, and else to the pool.
+   */
+  public static Executor caller() {
+    Desk desk = HERE.get();
+    return desk == null ? Pool::execute : desk;
   }
 
   /** Says that this thread reads replies, so that nobody may wait for one here. */
