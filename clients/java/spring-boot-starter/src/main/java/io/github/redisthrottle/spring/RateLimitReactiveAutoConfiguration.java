@@ -8,7 +8,6 @@ import io.github.redisthrottle.spring.reactive.ReactiveRateLimitAdvice;
 import io.github.redisthrottle.spring.reactive.ReactiveRequests;
 import io.github.redisthrottle.spring.web.Routes;
 import io.github.redisthrottle.spring.web.WebLimits;
-import java.util.concurrent.CompletableFuture;
 import org.springframework.beans.factory.ListableBeanFactory;
 import org.springframework.beans.factory.ObjectProvider;
 import org.springframework.boot.autoconfigure.AutoConfiguration;
@@ -20,7 +19,6 @@ import org.springframework.core.Ordered;
 import org.springframework.core.annotation.Order;
 import org.springframework.web.server.WebFilter;
 import reactor.core.publisher.Mono;
-import reactor.core.scheduler.Schedulers;
 
 /** Limits of requests to WebFlux applications. */
 @AutoConfiguration(after = RateLimitWebAutoConfiguration.class)
@@ -45,9 +43,7 @@ public class RateLimitReactiveAutoConfiguration {
   @Order(Ordered.HIGHEST_PRECEDENCE)
   DeciderCustomizer offEventLoops(ObjectProvider<Connection> connections) {
     Connection connection = connections.getIfAvailable();
-    boolean blocks = connection != null && Connections.blocks(connection);
-    return next -> blocks ? call -> CompletableFuture.supplyAsync(() -> next.decide(call),
-        Schedulers.boundedElastic()::schedule).thenCompose(stage -> stage) : next;
+    return connection != null && Connections.blocks(connection) ? new OffEventLoops() : next -> next;
   }
 
   /** The request in which a method is called. */

@@ -48,15 +48,13 @@ public final class RateLimitWebFilter implements WebFilter, Ordered {
     Optional<Route> route =
         routes.match(exchange.getRequest().getMethod().name(), exchange.getRequest().getPath().pathWithinApplication(), afterSecurity);
     Mono<Void> next = chain.filter(exchange);
-    if (!afterSecurity) { // methods with the annotation ask for the request
-      next = next.contextWrite(context -> context.put(ServerWebExchange.class, exchange));
-    }
-    if (route.isEmpty() || isFreePreflight(exchange, web)) {
-      return next;
-    }
-    Mono<Void> served = next;
-    return decide(route.get(), exchange, web).flatMap(decision -> decision.goesOn() ? served
-        : cors.apply(exchange, Mono.defer(() -> refuse(exchange, decision))));
+    Mono<Void> served =
+        route.isEmpty() || isFreePreflight(exchange, web)
+            ? next
+            : decide(route.get(), exchange, web).flatMap(decision -> decision.goesOn() ? next
+                : cors.apply(exchange, Mono.defer(() -> refuse(exchange, decision))));
+    // Decisions ask for the request, and so do methods with the annotation.
+    return afterSecurity ? served : served.contextWrite(context -> context.put(ServerWebExchange.class, exchange));
   }
 
   /** Decides about a request, and sets the fields of its response. */
