@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import importlib
 import os
 import signal
 import threading
@@ -18,7 +19,7 @@ from forks import ended_well, forked, held_by_a_thread
 from redis_throttle import Cached, Guard, Limiter, MistakeError, OutageError, OverloadError, fixed, rate
 from redis_throttle._server import asynctransport, transport
 from redis_throttle.asyncio import Limiter as AsyncLimiter
-from servers import PATIENCE, Server, await_true
+from servers import PATIENCE, Cluster, Server, await_true
 
 PLENTY = fixed(1_000_000, "1d")
 
@@ -163,6 +164,23 @@ async def test_what_arrives_while_the_loop_computes_is_in_time(server: Server) -
         await limiter.limit("k", PLENTY)
         *results, _ = await asyncio.gather(*(limiter.limit("k", PLENTY) for _ in range(250)), compute())
         assert all(result is not None and result.allowed for result in results)
+
+
+@pytest.mark.parametrize("kind", ["a server", "a cluster", "a server of a client", "a call that waits"])
+@pytest.mark.parametrize("library", ["redis", "valkey"])
+async def test_to_connect_while_the_loop_computes_is_in_time(server: Server, cluster: Cluster, library: str, kind: str) -> None:
+    """Each read comes late, of those by which a client connects and looks for the nodes, too."""
+    url = (cluster if kind == "a cluster" else server).url.replace("redis", library, 1)
+    module = importlib.import_module(f"{library}.asyncio")
+    client = getattr(module, library.capitalize())(port=server.port)
+    limiter = AsyncLimiter(client, timeout="100ms") if kind == "a server of a client" else AsyncLimiter.from_url(url, timeout="100ms")
+    called = asyncio.create_task(limiter.wait("k", PLENTY) if kind == "a call that waits" else limiter.limit("k", PLENTY))
+    async with asyncio.timeout(4 * PATIENCE):
+        while not called.done():
+            time.sleep(0.13)
+            await asyncio.sleep(0)
+    assert (await called).allowed
+    await limiter.close()
 
 
 @pytest.mark.usefixtures("_room")

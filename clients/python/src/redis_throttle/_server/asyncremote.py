@@ -41,7 +41,7 @@ class Remote:
         if first:
             return self._given
         made = AsyncTransport(copy_of_client(self.client), self._timeout, self._patience, self._commands, self._given.doors)
-        made.mine = True
+        made.own()
         return made
 
     @classmethod
@@ -50,7 +50,7 @@ class Remote:
         """Return one with a client for a URL that fails fast: see `redis_throttle.connect`. Closing it closes the
         client."""
         remote = cls(connect(url, asynchronous=True, timeout=timeout, options=options), timeout=timeout, patience=patience, commands=commands, poll=poll)
-        remote._given.mine = True
+        remote._given.own()
         return remote
 
     async def decide(self, call: Call, /) -> Result:

@@ -55,6 +55,25 @@ class _Talk(Within):
             raise _timeout_of(self._connection) from error
 
 
+def _patient(kind: Any, lateness: Lateness) -> type[Any]:
+    """Return a class of connections like another one whose limits, to connect and to read, count no time in which the
+    loop could not read."""
+
+    async def connect(self: Any) -> None:
+        limit, self.socket_connect_timeout = self.socket_connect_timeout, None
+        try:
+            async with contextlib.nullcontext() if limit is None else Within(lateness, limit):
+                await kind._connect(self)
+        finally:
+            self.socket_connect_timeout = limit
+
+    async def read(self: Any, *args: Any, **options: Any) -> Any:
+        async with contextlib.nullcontext() if self.socket_timeout is None else _Talk(lateness, self.socket_timeout, self):
+            return await kind.read_response(self, *args, **options)
+
+    return type(kind.__name__, (kind,), {"_connect": connect, "read_response": read})
+
+
 class AsyncTransport(Pooled):
     """Sends calls over a client for asyncio."""
 
@@ -71,6 +90,26 @@ class AsyncTransport(Pooled):
         self._timer: asyncio.Handle | None = None  # of the first in the queue
         self._under_way = 0
         self._lateness = Lateness()
+        self._patient = False  # whether the limits of the connections count no time in which the loop could not read
+        if self._own is not None:
+            self._be_patient()
+
+    def own(self) -> None:
+        """Have the client closed with the transport, and its connections count no time in which the loop could not
+        read."""
+        self.mine = True
+        if self._own is None:
+            self._be_patient()
+
+    def _be_patient(self) -> None:
+        self._patient = True
+        if self.pool is not None:
+            self.pool.connection_class = _patient(self.pool.connection_class, self._lateness)
+        elif self.cluster:
+            manager = self.client.nodes_manager
+            for node in [*manager.startup_nodes.values(), *manager.nodes_cache.values()]:
+                node.connection_class = _patient(node.connection_class, self._lateness)
+                manager.connection_kwargs = {**manager.connection_kwargs, "connection_class": node.connection_class}
 
     def _within(self, seconds: float) -> Within:
         """Bound what is done by time in which the loop could read: a loop that computes finds replies late, and they
@@ -281,9 +320,9 @@ class AsyncTransport(Pooled):
         return _Talk(self._lateness, self.timeout, connection)
 
     def _was_late(self, began: float) -> bool:
-        """Whether a time limit was noticed long after it was over, because the loop was busy: that says nothing about
-        the server."""
-        return time.monotonic() - began > 1.25 * self.timeout
+        """Whether a time limit of somebody else's connection was noticed long after it was over, because the loop was
+        busy: that says nothing about the server."""
+        return not self._patient and time.monotonic() - began > 1.25 * self.timeout
 
     async def _share(self, batch: list[_Entry]) -> None:
         together = object()
