@@ -198,7 +198,7 @@ func (l *Limit) about() about.Limit {
 
 // check finds what is wrong with l in itself. What only the server can judge, such as the
 // name of a zone, it says.
-func (l Limit) check() error {
+func (l *Limit) check() error {
 	switch {
 	case l.kind == "":
 		return errors.New("a limit is made by Rate, Window or Fixed")

@@ -96,7 +96,10 @@ func (w *Watch) Late() time.Duration {
 }
 
 // End ends the measurement of a call, and returns how late the process has been. It is 0 for a nil Watch.
-func (w *Watch) End() time.Duration {
+func (w *Watch) End() time.Duration { return w.EndAt(time.Now()) }
+
+// EndAt is End at the time that it is.
+func (w *Watch) EndAt(now time.Time) time.Duration {
 	if w == nil {
 		return 0
 	}
@@ -105,7 +108,7 @@ func (w *Watch) End() time.Duration {
 	if w.ended {
 		return w.final
 	}
-	late := w.late + max(0, time.Since(w.due))
+	late := w.late + max(0, now.Sub(w.due))
 	if w.calls--; w.calls == 0 {
 		w.ended, w.final = true, late
 		if !w.goesOn() {

@@ -77,8 +77,9 @@ func (w *Watched) Took() time.Duration { return w.took }
 // End ends the call. It returns err, or an Overload if that says that the time of the call was over, and this process
 // is to blame.
 func (w *Watched) End(err error) error {
-	late := w.watch.End()
-	w.took = time.Since(w.began)
+	now := time.Now()
+	late := w.watch.EndAt(now)
+	w.took = now.Sub(w.began)
 	if !TimedOut(err) || errors.As(err, new(*Overload)) || !w.server.IsBusy(w.began, late, w.took) {
 		return err
 	}

@@ -124,8 +124,11 @@ func (s *Client) exec(ctx context.Context, queued []redis.Cmder, places []place)
 		watch = lag.Begin()
 		defer watch.End()
 	}
-	began := time.Now()
+	var began time.Time // for callers that may leave
 	mayLeave := ctx.Done() != nil
+	if mayLeave {
+		began = time.Now()
+	}
 	for i, cmd := range queued {
 		places[i] = s.lineOf(cmd).stand(cmd, mayLeave)
 	}
