@@ -453,7 +453,7 @@ describe('a cluster', () => {
   for (const [name, open] of Object.entries(cluster)) {
     test(`${name}: every key goes to its node`, async () => {
       await withClient(open(nodes.first.port), async (client) => {
-        const limiter = new Limiter(client)
+        const limiter = new Limiter(client, { timeout: '10s' })
         for (let i = 0; i < 20; i++) {
           const key = `{${name} ${i}}`
           assert.equal((await limiter.limit(key, perDay)).remaining, 99)
@@ -465,7 +465,7 @@ describe('a cluster', () => {
 
     test(`${name}: a caller waits on the node of its key`, async () => {
       await withClient(open(nodes.first.port), async (client) => {
-        const limiter = new Limiter(client)
+        const limiter = new Limiter(client, { timeout: '10s' })
         for (const key of ['a', 'b', 'c'].map((tag) => `${name}:${tag}`)) {
           const owner = await nodes.owner(key)
           const first = await limiter.lease(key, { slots: 1, ttl: '1m' })
@@ -479,13 +479,13 @@ describe('a cluster', () => {
 
     test(`${name}: keys in different slots are a mistake`, async () => {
       await withClient(open(nodes.first.port), async (client) => {
-        await assert.rejects(new Limiter(client).limitAll({ a: perDay, b: perDay }), MistakeError)
+        await assert.rejects(new Limiter(client, { timeout: '10s' }).limitAll({ a: perDay, b: perDay }), MistakeError)
       })
     })
 
     test(`${name}: a slot that moves is followed`, async () => {
       await withClient(open(nodes.first.port), async (client) => {
-        const limiter = new Limiter(client)
+        const limiter = new Limiter(client, { timeout: '10s' })
         const key = `{${name}}:moving`
         assert.equal((await limiter.limit(key, perDay)).remaining, 99)
         await move(nodes, key)
