@@ -202,7 +202,9 @@ def sparing(client: redis.Redis, url: str) -> None:
         return AsyncGuard(AsyncRemote.from_url(url, timeout="5s"))
 
     def alone(guard: Any) -> Any:
-        guard._next._transport._pipelines = 1_000_000  # each call is sent by itself
+        remote = guard._next
+        transport = remote._given if isinstance(remote, AsyncRemote) else remote._transport
+        transport._pipelines = 1_000_000  # each call is sent by itself
         return guard
 
     with asyncio.Runner() as runner:
