@@ -2,6 +2,7 @@ package io.github.redisthrottle.spring;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
 import io.github.redisthrottle.testing.Server;
 import java.util.ArrayList;
@@ -166,6 +167,7 @@ class ThreadsTest {
   @ParameterizedTest
   @CsvSource({"lettuce,thread", "lettuce,method", "jedis,thread", "jedis,method"})
   void aHandlerOnTomcatRunsInAThreadOfTomcat(String client, String path) {
+    assumeFalse(Netty.isDefault());
     try (Server server = Server.start();
         Application application = Application.start(WebApplicationType.REACTIVE, null, List.of(OnTomcat.class), properties(client, server))) {
       for (int i = 0; i < MANY; i++) {
@@ -180,6 +182,7 @@ class ThreadsTest {
   @ParameterizedTest
   @ValueSource(strings = {"lettuce", "jedis"})
   void handlersThatBlockOnTomcatKeepNobodyWaiting(String client) {
+    assumeFalse(Netty.isDefault());
     ExecutorService callers = Executors.newCachedThreadPool();
     try (Server server = Server.start();
         Application application = Application.start(WebApplicationType.REACTIVE, null, List.of(OnTomcat.class), properties(client, server))) {
