@@ -95,18 +95,19 @@ class HandoverTest {
     try (Server own = Server.start()) {
       LettuceConnection connection = LettuceConnection.of(RedisURI.create(own.url()), Duration.ofSeconds(30));
       try (Limiter limiter = batched ? Limiter.over(Batched.of(Remote.over(connection))) : Limiter.over(connection)) {
-        limiter.limit("warm", QUOTA);
-        own.pause(); // so that none goes on in this thread
-        for (int i = 0; i < many; i++) {
-          calls.add(limiter.async().limit("blocks", QUOTA).thenApply(result -> waits(inside, end)).toCompletableFuture());
+        try {
+          limiter.limit("warm", QUOTA);
+          own.pause(); // so that none goes on in this thread
+          for (int i = 0; i < many; i++) {
+            calls.add(limiter.async().limit("blocks", QUOTA).thenApply(result -> waits(inside, end)).toCompletableFuture());
+          }
+          own.resume();
+          Server.await("all are decided, though those before them block", () -> inside.get() == many);
+          assertTrue(limiter.async().limit("other", QUOTA).toCompletableFuture().get(30, TimeUnit.SECONDS).allowed());
+        } finally {
+          end.countDown(); // before the limiter waits for them
         }
-        own.resume();
-        Server.await("all are decided, though those before them block", () -> inside.get() == many);
-        assertTrue(limiter.async().limit("other", QUOTA).toCompletableFuture().get(30, TimeUnit.SECONDS).allowed());
-        end.countDown();
         assertEquals(Map.of("ended", (long) many), count(calls));
-      } finally {
-        end.countDown();
       }
     }
   }
@@ -114,7 +115,7 @@ class HandoverTest {
   private static String waits(AtomicInteger inside, CountDownLatch end) {
     inside.incrementAndGet();
     try {
-      return end.await(5, TimeUnit.MINUTES) ? "ended" : "late";
+      return end.await(2, TimeUnit.MINUTES) ? "ended" : "late";
     } catch (InterruptedException e) {
       throw new IllegalStateException(e);
     }
