@@ -13,6 +13,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Supplier;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -186,18 +187,11 @@ class ThreadsTest {
     ExecutorService callers = Executors.newCachedThreadPool();
     try (Server server = Server.start();
         Application application = Application.start(WebApplicationType.REACTIVE, null, List.of(OnTomcat.class), properties(client, server))) {
-      Gate gate = application.bean(Gate.class);
-      List<CompletableFuture<Integer>> blocked = new ArrayList<>();
-      try {
-        for (int i = 0; i < MANY; i++) {
-          blocked.add(CompletableFuture.supplyAsync(() -> application.get("/limited/blocks").statusCode(), callers));
-        }
-        Server.await("all are decided, though those before them block", () -> gate.came.get() == MANY);
-        assertEquals(200, application.get("/limited/thread").statusCode());
-      } finally {
-        gate.open.countDown();
-      }
-      blocked.forEach(one -> assertEquals(200, one.join()));
+      whileManyBlock(
+          application,
+          () -> CompletableFuture.supplyAsync(() -> application.get("/limited/blocks").statusCode(), callers),
+          200,
+          () -> assertEquals(200, application.get("/limited/thread").statusCode()));
     } finally {
       callers.shutdown();
     }
@@ -208,20 +202,15 @@ class ThreadsTest {
   void methodsThatBlockWhereTheyMayKeepNobodyWaiting(String client) {
     try (Server server = Server.start();
         Application application = Application.start(WebApplicationType.REACTIVE, null, List.of(OnTomcat.class), properties(client, server))) {
-      Gate gate = application.bean(Gate.class);
       Gated gated = application.bean(Gated.class);
-      List<CompletableFuture<String>> blocked = new ArrayList<>();
-      try {
-        for (int i = 0; i < MANY; i++) {
-          blocked.add(gated.blocks().subscribeOn(Schedulers.boundedElastic()).toFuture());
-        }
-        Server.await("all are decided, though those before them block", () -> gate.came.get() == MANY);
-        String thread = gated.quick().subscribeOn(Schedulers.boundedElastic()).toFuture().orTimeout(30, TimeUnit.SECONDS).join();
-        assertTrue(thread.startsWith("boundedElastic-"), thread);
-      } finally {
-        gate.open.countDown();
-      }
-      blocked.forEach(one -> assertEquals("passed", one.join()));
+      whileManyBlock(
+          application,
+          () -> gated.blocks().subscribeOn(Schedulers.boundedElastic()).toFuture(),
+          "passed",
+          () -> {
+            String thread = gated.quick().subscribeOn(Schedulers.boundedElastic()).toFuture().orTimeout(30, TimeUnit.SECONDS).join();
+            assertTrue(thread.startsWith("boundedElastic-"), thread);
+          });
     }
   }
 
@@ -232,23 +221,34 @@ class ThreadsTest {
     ExecutorService callers = Executors.newCachedThreadPool();
     try (Server server = Server.start();
         Application application = Application.start(WebApplicationType.REACTIVE, null, List.of(OnTomcat.class), properties(client, server))) {
-      Gate gate = application.bean(Gate.class);
       Gated gated = application.bean(Gated.class);
-      List<CompletableFuture<String>> blocked = new ArrayList<>();
-      try {
-        for (int i = 0; i < MANY; i++) {
-          blocked.add(CompletableFuture.supplyAsync(gated::stage, callers).thenCompose(stage -> stage));
-        }
-        Server.await("all are decided, though those before them block", () -> gate.came.get() == MANY);
-        String thread = gated.quickStage().orTimeout(30, TimeUnit.SECONDS).join();
-        assertTrue(thread.startsWith("throttle-") || thread.equals(Thread.currentThread().getName()), thread);
-        assertEquals(200, application.get("/limited/thread").statusCode());
-      } finally {
-        gate.open.countDown();
-      }
-      blocked.forEach(one -> assertEquals("passed", one.join()));
+      whileManyBlock(
+          application,
+          () -> CompletableFuture.supplyAsync(gated::stage, callers).thenCompose(stage -> stage),
+          "passed",
+          () -> {
+            String thread = gated.quickStage().orTimeout(30, TimeUnit.SECONDS).join();
+            assertTrue(thread.startsWith("throttle-") || thread.equals(Thread.currentThread().getName()), thread);
+            assertEquals(200, application.get("/limited/thread").statusCode());
+          });
     } finally {
       callers.shutdown();
     }
+  }
+
+  /** Has many block at the gate, and checks something meanwhile, and what they get when it opens. */
+  private static <T> void whileManyBlock(Application application, Supplier<CompletableFuture<T>> caller, T gets, Runnable check) {
+    Gate gate = application.bean(Gate.class);
+    List<CompletableFuture<T>> blocked = new ArrayList<>();
+    try {
+      for (int i = 0; i < MANY; i++) {
+        blocked.add(caller.get());
+      }
+      Server.await("all are decided, though those before them block", () -> gate.came.get() == MANY);
+      check.run();
+    } finally {
+      gate.open.countDown();
+    }
+    blocked.forEach(one -> assertEquals(gets, one.join()));
   }
 }
