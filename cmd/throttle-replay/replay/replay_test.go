@@ -242,7 +242,7 @@ func TestFilesAndTheOrderOfLinesMakeNoDifference(t *testing.T) {
 	random := chance.New(t)
 	all := traffic(t, autumn, 40, 3000)
 	base := usual(t)
-	base.Sets = []Set{{"a", "RATE 1/s BURST 3 WINDOW 40/h"}}
+	base.Sets = []Set{{"a", "RATE 1/s BURST 3 WINDOW 10/h"}}
 	run := func(files ...string) *Report {
 		o := base
 		o.Files = files
