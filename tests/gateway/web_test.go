@@ -181,10 +181,10 @@ var proxies = map[string]func(t *testing.T, replace func(string) string, port st
 			strings.Replace(replace(block(t, "haproxy", "lua-load")), "ratelimit.lua", lua, 1)))
 	},
 	"traefik": func(t *testing.T, replace func(string) string, _ string) {
-		dynamic := written(t, "limits.yaml", replace(block(t, "yaml", "forwardAuth:")))
+		dynamic := written(t, "ratelimit.yaml", replace(block(t, "yaml", "forwardAuth:")))
 		// Without the last line it asks its makers for a newer version.
 		kit.Serve(t, program(t, "traefik"), "--configFile="+written(t, "traefik.yaml",
-			strings.Replace(replace(block(t, "yaml", "entryPoints:\n  web")), "/etc/traefik/limits.yaml", dynamic, 1)+"global: {checkNewVersion: false}\n"))
+			strings.Replace(replace(block(t, "yaml", "entryPoints:\n  web")), "/etc/traefik/ratelimit.yaml", dynamic, 1)+"global: {checkNewVersion: false}\n"))
 	},
 	"envoy": func(t *testing.T, replace func(string) string, _ string) {
 		serveEnvoy(t, replace(block(t, "yaml", "static_resources")))
