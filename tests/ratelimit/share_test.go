@@ -152,6 +152,31 @@ func TestCallersThatShareLeaveByThemselves(t *testing.T) {
 	assert.EqualValues(t, 10_011, charged(t, s.Client(), "k"), "the one that was sent, and the patient one")
 }
 
+// Behind a server that hangs, callers that have left take no room from others, and what was to carry them is no answer:
+// a call whose time is over meets an outage.
+func TestCallersThatLeftAreNoAnswerAndTakeNoRoom(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	link := topology.LinkTo(t, s)
+	client := s.Client(func(o *redis.Options) { o.Addr, o.ReadTimeout = fmt.Sprint("127.0.0.1:", link.Port), time.Second })
+	var left departures
+	client.AddHook(&left)
+	l := shared(client, pipelimit.Options{Stall: time.Hour, Calls: 1, Pipelines: 1, Waiting: 2})
+	calls.Ask(t, l, calls.On("k", ofMany))
+	link.Hold()
+	defer link.Release()
+	hangs := calls.Ends(t.Context(), l, calls.On("k", ofMany))
+	require.Eventually(t, func() bool { return left.Load() == 2 }, time.Minute, time.Millisecond)
+	for _, patience := range []time.Duration{10 * time.Millisecond, 10 * time.Millisecond, 1500 * time.Millisecond} {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		_, err := l.Limit(ctx, "k", ofMany, 1)
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.NotContains(t, err.Error(), "others have had their replies")
+	}
+	assert.True(t, ratelimit.IsOutage(<-hangs))
+}
+
 // departures is a hook that counts pipelines when they leave.
 type departures struct {
 	hook

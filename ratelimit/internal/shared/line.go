@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,6 +33,7 @@ type line struct {
 // batch are calls that leave together.
 type batch struct {
 	cmds []redis.Cmder // copies of those of callers that may leave, who then read their own; nil if it was taken back
+	live int           // cmds that were not taken back
 	sent bool
 	done chan struct{} // closed when the replies are there
 	err  error         // of the pipeline, then
@@ -69,6 +71,7 @@ func (l *line) stand(cmd redis.Cmder, mayLeave bool) place {
 		_, cmd = CopyOf(cmd)
 	}
 	b.cmds = append(b.cmds, cmd)
+	b.live++
 	return place{l, b, len(b.cmds) - 1}
 }
 
@@ -166,7 +169,7 @@ func (l *line) take() *batch {
 func (l *line) goesOn(b *batch) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.waiting -= len(b.cmds)
+	l.waiting -= b.live
 	newest := l.ahead == b
 	if len(l.queue) > l.starting && (newest || l.overdue) {
 		l.overdue = false
@@ -186,6 +189,9 @@ const dials = 5
 // send sends a batch and waits for its replies.
 func (l *line) send(b *batch) {
 	defer close(b.done)
+	if b.live == 0 { // the server would answer nothing
+		return
+	}
 	for range dials {
 		began := time.Now()
 		watch := l.server.Begin(began)
@@ -310,11 +316,23 @@ func (p *place) arrives(ctx context.Context, watch *lag.Watch) bool {
 	}
 }
 
+// takeBack takes a call back that has not been sent, and the batch if no other is in it, unless a lane is about to send
+// it: behind a server that hangs, callers come and leave for as long as the client waits. The caller has the lock.
+func (l *line) takeBack(b *batch, at int) {
+	b.cmds[at] = nil
+	b.live--
+	l.waiting--
+	if b.live == 0 && len(l.queue) > l.starting {
+		at := slices.Index(l.queue, b)
+		l.queue = slices.Delete(l.queue, at, at+1)
+	}
+}
+
 // leaves takes a call back if it has not been sent, and says why it leaves.
 func (p *place) leaves(ctx context.Context, began time.Time, watch *lag.Watch) error {
 	p.line.mu.Lock()
 	if !p.batch.sent {
-		p.batch.cmds[p.at] = nil
+		p.line.takeBack(p.batch, p.at)
 	}
 	p.line.mu.Unlock()
 	err := ctx.Err()
