@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,27 +17,41 @@ import (
 	"redis-throttle/tests/topology"
 )
 
-// A user that has only what the page names is enough for every kind of request.
+// A user that has only what the page names is enough for every kind of request, also in a cluster.
 func TestAUserNeedsTheCommandsThatThePageNames(t *testing.T) {
 	t.Parallel()
-	s := server.Start(t)
-	_, commands, found := strings.Cut(shipped(t, "docs", "gateway-settings.md"), "The user of Redis needs `")
-	require.True(t, found)
-	commands, _, _ = strings.Cut(commands, "`")
-	rules := append([]string{"ACL", "SETUSER", "gateway", "on", ">secret", "resetkeys", "~{shop|*"}, strings.Fields(commands)...)
-	s.MustDo(rules...)
-	g := start(t, s.Addr(), basic, "REDIS_AUTH=gateway:secret")
-	assert.Equal(t, "OK 9", g.asks(ask("shop", 0, "user=1")))
-	assert.Equal(t, "OK 8 19", g.asks(ask("shop", 0, "user=1", "path=/")))
-	assert.Equal(t, "OK 1", g.asks(ask("shop", 3, "several=x")))
-	var many []string
-	for i := range 9 {
-		many = append(many, fmt.Sprintf("path=/%d", i))
+	named := func(after string) []string {
+		_, commands, found := strings.Cut(shipped(t, "docs", "gateway-settings.md"), after+" `")
+		require.True(t, found)
+		commands, _, _ = strings.Cut(commands, "`")
+		return strings.Fields(commands)
 	}
-	assert.Contains(t, g.asks(ask("shop", 0, append(many, "user=banned")...)), "OVER")
-	assert.Contains(t, g.asks(ask("shop", 11, append(many[:8:8], "user=2")...)), "OVER")
-	assert.Equal(t, "OK 19", g.asks(ask("shop", 0, "path=/0")), "it was given back")
-	assert.NotContains(t, g.Log(), "level=ERROR")
+	rules := append([]string{"ACL", "SETUSER", "gateway", "on", ">secret", "resetkeys", "~{shop|*"}, named("The user of Redis needs")...)
+	for kind, options := range map[string][]server.Option{"SINGLE": nil, "CLUSTER": {server.Cluster()}} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			s, allowed := server.Start(t, options...), rules
+			if kind == "CLUSTER" {
+				allowed = append(slices.Clone(rules), named("and in a cluster")...)
+				s.MustDo("CLUSTER", "ADDSLOTSRANGE", "0", "16383")
+				await(t, "the cluster is up", func() bool { return strings.Contains(s.MustDo("CLUSTER", "INFO").Text, "cluster_state:ok") })
+			}
+			s.MustDo(allowed...)
+			g := start(t, s.Addr(), basic, "REDIS_TYPE="+kind, "REDIS_AUTH=gateway:secret")
+			assert.Equal(t, "OK 9", g.asks(ask("shop", 0, "user=1")))
+			assert.Equal(t, "OK 8 19", g.asks(ask("shop", 0, "user=1", "path=/")))
+			assert.Equal(t, "OK 1", g.asks(ask("shop", 3, "several=x")))
+			var many []string
+			for i := range 9 {
+				many = append(many, fmt.Sprintf("path=/%d", i))
+			}
+			assert.Contains(t, g.asks(ask("shop", 0, append(many, "user=banned")...)), "OVER")
+			assert.Contains(t, g.asks(ask("shop", 11, append(many[:8:8], "user=2")...)), "OVER")
+			assert.Equal(t, "OK 19", g.asks(ask("shop", 0, "path=/0")), "it was given back")
+			assert.NotContains(t, g.Log(), "level=ERROR")
+			assert.Empty(t, s.MustDo("ACL", "LOG").Elems, "nothing was refused")
+		})
+	}
 }
 
 // A gateway reaches Redis by TLS if it knows who has signed the certificate, and not otherwise.
