@@ -15,14 +15,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/ratelimit"
 	"redis-throttle/ratelimit/guard"
 	"redis-throttle/ratelimit/httplimit"
 	"redis-throttle/ratelimit/rueidislimit"
-	"redis-throttle/tests/server"
 )
 
 // Two processors, as in a small container: with more there would have to be more callers.
@@ -84,51 +82,6 @@ func (c *tally) fails(err error) {
 	}
 }
 
-// flood has callers send requests as fast as they are answered.
-func flood(t *testing.T, handler http.Handler, c *tally, callers, requests int) {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	s := &http.Server{Handler: handler}
-	go func() { _ = s.Serve(listener) }()
-	defer s.Close()
-	transport := &http.Transport{MaxIdleConnsPerHost: callers}
-	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport}
-	var left atomic.Int64
-	left.Store(int64(requests))
-	var asking sync.WaitGroup
-	for range callers {
-		asking.Go(func() {
-			for left.Add(-1) >= 0 {
-				began := time.Now()
-				r, err := client.Get("http://" + listener.Addr().String())
-				if err != nil {
-					c.failed.Add(1)
-					continue
-				}
-				_, _ = io.Copy(io.Discard, r.Body)
-				_ = r.Body.Close()
-				switch r.StatusCode {
-				case http.StatusOK:
-					c.served.Add(1)
-				case http.StatusTooManyRequests:
-					c.limited.Add(1)
-				default:
-					c.unavailable.Add(1)
-				}
-				c.mu.Lock()
-				c.took = append(c.took, time.Since(began))
-				c.mu.Unlock()
-			}
-		})
-	}
-	asking.Wait()
-	t.Logf("%d callers: %v", callers, c)
-}
-
-func everybody(*http.Request) string { return "everybody" }
-
 // byRueidis is a client of rueidis with the same time limits.
 func byRueidis(t *testing.T, addr string) rueidis.Client {
 	t.Helper()
@@ -150,38 +103,5 @@ func limiters(t *testing.T, client *redis.Client) map[string]ratelimit.Decider {
 		"ratelimit": ratelimit.New(client, ratelimit.Options{}),
 		"rueidis":   rueidislimit.New(byRueidis(t, client.Options().Addr)),
 		"guard":     guard.New(ratelimit.New(client, ratelimit.Options{}), guard.Options{Policy: guard.Open}),
-	}
-}
-
-// A program that computes all the time serves each request that its limit lets through: the server is idle, and nobody
-// else is to blame.
-func TestABusyProgramServesWhatItsLimitAllows(t *testing.T) {
-	s := server.Start(t)
-	for name, limiter := range limiters(t, s.Client(asREADMEAsks)) {
-		for _, callers := range of([]int{200}, []int{200, 500}) {
-			var c tally
-			limits := ratelimit.Limits{ratelimit.Rate(100_000, time.Minute)}
-			limited := httplimit.New(limiter, httplimit.Options{Limits: limits, Key: everybody, Failures: c.failures()})
-			requests := of(300, 1500)
-			flood(t, limited(http.HandlerFunc(computes)), &c, callers, requests)
-			assert.EqualValues(t, requests, c.served.Load(), "%s, %d callers: %v", name, callers, &c)
-			assert.Zero(t, c.outages.Load(), "%s, %d callers: %v", name, callers, &c)
-		}
-	}
-}
-
-// At most the limit passes, however many callers there are.
-func TestAFloodPassesNoMoreThanTheLimit(t *testing.T) {
-	s := server.Start(t)
-	for name, limiter := range limiters(t, s.Client(asREADMEAsks)) {
-		for _, callers := range of([]int{500}, []int{500, 1000, 2000}) {
-			var c tally
-			key := func(*http.Request) string { return fmt.Sprint(name, callers) }
-			limited := httplimit.New(limiter, httplimit.Options{Limits: ratelimit.Limits{ratelimit.Rate(100, 24*time.Hour)}, Key: key, Failures: c.failures()})
-			flood(t, limited(http.HandlerFunc(computes)), &c, callers, of(2, 5)*callers)
-			assert.LessOrEqual(t, c.served.Load(), int64(100), "%s, %d callers: %v", name, callers, &c)
-			assert.GreaterOrEqual(t, c.served.Load()+c.overloads.Load(), int64(100), "%s, %d callers: %v", name, callers, &c) // which may be charged
-			assert.Zero(t, c.outages.Load(), "%s, %d callers: %v", name, callers, &c)
-		}
 	}
 }
