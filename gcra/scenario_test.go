@@ -83,11 +83,10 @@ func drawEither(t *rapid.T) func(chance.Draw) params {
 // traffic draws requests that lie where decisions turn: the answer before says
 // when to come back and for how much.
 type traffic struct {
-	pick     chance.Draw
-	limit    gcra.Limit
-	nowNs    int64
-	last     gcra.Decision
-	forwards bool // the clock never goes back
+	pick  chance.Draw
+	limit gcra.Limit
+	nowNs int64
+	last  gcra.Decision
 }
 
 func (tr *traffic) next() (nowNs, quantity int64) {
@@ -105,11 +104,7 @@ func add(nowNs, elapsedNs int64) int64 {
 
 func (tr *traffic) drawInstant() int64 {
 	retry := max(0, tr.last.RetryAfter)
-	kinds := int64(11)
-	if tr.forwards {
-		kinds = 8
-	}
-	switch tr.pick("clock", 1, kinds) {
+	switch tr.pick("clock", 1, 11) {
 	case 1, 2:
 		return tr.nowNs
 	case 3:
