@@ -9,7 +9,7 @@ STRATEGIES = ["fixed-window", "moving-window", "sliding-window-counter"]
 
 Requests = list[tuple[str, str, dict[str, str]]]
 
-ANN, BOB, ADMIN, PRO = ({"X-User": name} for name in ("ann", "bob", "admin", "pro"))
+ANN, BOB, PRO = ({"X-User": name} for name in ("ann", "bob", "pro"))
 FORWARDED = [{"X-Forwarded-For": value} for value in ("10.2.3.4", "10.2.3.4, 203.0.113.7", "203.0.113.7", "unknown, 10.2.3.4")]
 """The first is of a client in 10.0.0.0/8, where the peer is a proxy; a client made up the others."""
 

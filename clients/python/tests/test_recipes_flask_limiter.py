@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from flask import Blueprint, Flask, Response, request
+from flask import Flask, Response, request
 from flask_limiter import Limiter
 
 import redis_throttle.limits  # noqa: F401 registers the storage
-from recipes import ADMIN, ANN, BOB, FORWARDED, PRO, STRATEGIES, Requests, get, storages
+from recipes import ANN, BOB, FORWARDED, PRO, STRATEGIES, Requests, get, storages
 from redis_throttle import from_networks
 from servers import Server
 
@@ -38,15 +38,6 @@ def stacked(app: Flask, limiter: Limiter) -> None:
     route(app, "/", limiter.limit("4/day", key_func=lambda: "all")(limiter.limit("2/hour")(page)))
 
 
-def exempt(app: Flask, limiter: Limiter) -> None:
-    route(app, "/", limiter.limit("1/hour", exempt_when=lambda: user() == "admin")(page))
-
-
-def filtered(app: Flask, limiter: Limiter) -> None:
-    limiter.request_filter(lambda: user() == "admin")
-    route(app, "/", limiter.limit("1/hour")(page))
-
-
 def of_networks(app: Flask, limiter: Limiter) -> None:
     inside = from_networks(["10.0.0.0/8"], trusted=["127.0.0.1"])
     limiter.request_filter(lambda: inside(request.environ))
@@ -63,14 +54,6 @@ def dynamic(app: Flask, limiter: Limiter) -> None:
     route(app, "/", limiter.limit(lambda: "3/hour" if user() == "pro" else "1/hour")(page))
 
 
-def by_method(app: Flask, limiter: Limiter) -> None:
-    route(app, "/", limiter.limit("1/hour", per_method=True)(page), methods=["GET", "POST"])
-
-
-def of_one_method(app: Flask, limiter: Limiter) -> None:
-    route(app, "/", limiter.limit("1/hour", methods=["POST"])(page), methods=["GET", "POST"])
-
-
 def dear(app: Flask, limiter: Limiter) -> None:
     route(app, "/", limiter.limit("5/hour", cost=lambda: int(request.headers.get("X-Cost", "1")))(page))
 
@@ -80,37 +63,14 @@ def failures(app: Flask, limiter: Limiter) -> None:
     route(app, "/", view(lambda: Response("hello", status=200 if request.headers.get("X-Password") else 401)))
 
 
-def blueprint(app: Flask, limiter: Limiter) -> None:
-    api = Blueprint("api", __name__)
-    api.add_url_rule("/", "index", page)
-    api.add_url_rule("/other", "other", lambda: "hello")
-    limiter.limit("1/hour")(api)
-    app.register_blueprint(api)
-
-
-def logged_only(app: Flask, limiter: Limiter) -> None:
-    @limiter.limit("1/hour")
-    def limited() -> str:
-        return "hello"
-
-    route(app, "/", limited)
-    app.register_error_handler(429, lambda error: ("hello anyway", 200))
-
-
 RECIPES: dict[str, tuple[Setup, Requests, list[int]]] = {
     "several limits of a route": (several_limits, get(ANN, ANN, ANN, BOB, BOB, BOB), [200, 200, 429, 200, 200, 429]),
     "a limit of everybody above that of each": (stacked, get(ANN, ANN, BOB, BOB, BOB), [200, 200, 200, 200, 429]),
-    "who is exempt": (exempt, get(ADMIN, ADMIN, ANN, ANN), [200, 200, 200, 429]),
-    "requests that are filtered": (filtered, get(ADMIN, ADMIN, ANN, ANN), [200, 200, 200, 429]),
     "requests of networks that are filtered": (of_networks, get(*FORWARDED), [200, 429, 429, 429]),
     "a limit that routes share": (shared, get(ANN, ANN) + get(ANN, ANN, path="/other"), [200, 200, 200, 429]),
     "a limit by user": (dynamic, get(PRO, PRO, PRO, PRO, ANN, ANN), [200, 200, 200, 429, 200, 429]),
-    "each method by itself": (by_method, [(method, "/", ANN) for method in ("GET", "POST", "GET", "POST")], [200, 200, 429, 429]),
-    "one method alone": (of_one_method, [(method, "/", ANN) for method in ("GET", "GET", "POST", "POST", "GET")], [200, 200, 200, 429, 200]),
     "a cost by request": (dear, get({"X-Cost": "3"}, {"X-Cost": "2"}, {"X-Cost": "1"}), [200, 200, 429]),
     "only failures count": (failures, get({"X-Password": "right"}, {}, {}, {}, {"X-Password": "right"}), [200, 401, 401, 429, 429]),
-    "a blueprint, each of its routes by itself": (blueprint, get(ANN, ANN) + get(ANN, path="/other"), [200, 429, 200]),
-    "a handler that answers otherwise": (logged_only, get(ANN, ANN), [200, 200]),
 }
 
 
