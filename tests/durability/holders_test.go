@@ -1,7 +1,6 @@
 package durability
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -34,7 +33,6 @@ type belief struct{ from, to time.Time }
 // Each has an id of its own for each lease.
 type holders struct {
 	t       *testing.T
-	key     string
 	call    func(id string) caller
 	confirm bool // believe only what a replica has confirmed: WAIT 1
 
@@ -50,9 +48,10 @@ type holders struct {
 // caller sends a command; ok is false when there is no answer, or none that counts.
 type caller func(command ...string) (v resp.Value, ok bool)
 
-func startHolders(t *testing.T, n int, key string, confirm bool, call func(string) caller) *holders {
-	h := &holders{t: t, key: key, call: call, confirm: confirm}
-	for range n {
+// startHolders starts fifty of them.
+func startHolders(t *testing.T, confirm bool, call func(string) caller) *holders {
+	h := &holders{t: t, call: call, confirm: confirm}
+	for range 50 {
 		h.running.Go(func() {
 			for !h.stopped.Load() {
 				h.hold()
@@ -66,7 +65,7 @@ func startHolders(t *testing.T, n int, key string, confirm bool, call func(strin
 func (h *holders) hold() {
 	id := fmt.Sprint("holder:", h.lastID.Add(1))
 	call := h.call(id)
-	command := strings.Fields(fmt.Sprintf("CL.LEASE %s SLOTS %d TTL %dms ID %s", h.key, holderSlots, holderTTL.Milliseconds(), id))
+	command := strings.Fields(fmt.Sprintf("CL.LEASE %s SLOTS %d TTL %dms ID %s", holderKey, holderSlots, holderTTL.Milliseconds(), id))
 	if rand.IntN(2) == 0 {
 		command = append(command, "TIMEOUT", "200ms")
 	}
@@ -105,7 +104,7 @@ func (h *holders) hold() {
 		if renewals <= 0 {
 			break
 		}
-		command = strings.Fields(fmt.Sprintf("CL.RENEW %s ID %s TTL %dms COMPACT", h.key, id, holderTTL.Milliseconds()))
+		command = strings.Fields(fmt.Sprintf("CL.RENEW %s ID %s TTL %dms COMPACT", holderKey, id, holderTTL.Milliseconds()))
 	}
 	if now.from.IsZero() {
 		return
@@ -114,7 +113,7 @@ func (h *holders) hold() {
 		if released := time.Now(); released.Before(now.to) {
 			now.to = released
 		}
-		call("CL.RELEASE", h.key, "ID", id)
+		call("CL.RELEASE", holderKey, "ID", id)
 	}
 	h.mu.Lock()
 	h.beliefs = append(h.beliefs, now)
@@ -183,7 +182,7 @@ func on(current func() *server.Server) func(string) caller {
 func TestNeverMoreThanNBelieveInALeaseWhenServersAreKilled(t *testing.T) {
 	begin(t)
 	s := server.Start(t, server.AppendOnly("always"))
-	h := startHolders(t, 50, holderKey, false, on(func() *server.Server { return s }))
+	h := startHolders(t, false, on(func() *server.Server { return s }))
 	for cycle := range size.Of(4, 12) {
 		h.await(rand.Int64N(40) + 1)
 		if cycle%4 == 3 {
@@ -212,7 +211,7 @@ func TestALeaseThatNoReplicaHeardOfIsForgotten(t *testing.T) {
 				topology.AwaitReplicas(t, master, replica)
 				var current atomic.Pointer[server.Server]
 				current.Store(master)
-				h := startHolders(t, 50, holderKey, confirm, on(current.Load))
+				h := startHolders(t, confirm, on(current.Load))
 				h.await(40)
 				network.Hold()
 				if !confirm {
@@ -269,44 +268,4 @@ func TestASettlementThatNoReplicaHeardOfIsSentAgain(t *testing.T) {
 	}
 	assert.Zero(t, admit(replica, "d"))
 	network.Release()
-}
-
-// A slot moves between nodes under load, by every way there is.
-func TestNeverMoreThanNBelieveInALeaseWhileItsSlotMoves(t *testing.T) {
-	whileASlotMoves(t, func(t *testing.T, c *topology.Cluster, _ *server.Server, prefix string) load {
-		client := c.Client()
-		return leaseLoad{startHolders(t, 50, prefix, false, func(string) caller {
-			return func(command ...string) (v resp.Value, ok bool) {
-				reply, err := client.Do(context.Background(), wordsOf(command)...).Result()
-				if err != nil {
-					return v, false
-				}
-				if elems, isArray := reply.([]any); isArray {
-					for _, e := range elems {
-						n, _ := e.(int64)
-						v.Elems = append(v.Elems, resp.Value{Kind: resp.Integer, Int: n})
-					}
-					v.Kind = resp.Array
-				}
-				return v, true
-			}
-		})}
-	})
-}
-
-type leaseLoad struct{ *holders }
-
-func (l leaseLoad) await() { l.holders.await(40) }
-
-func (l leaseLoad) settle(owner *server.Server) {
-	assert.LessOrEqual(l.t, l.end(), holderSlots)
-	owner.MustDo("DEL", l.key) // or it would lapse while it is compared
-}
-
-func wordsOf(call []string) []any {
-	words := make([]any, len(call))
-	for i, word := range call {
-		words[i] = word
-	}
-	return words
 }

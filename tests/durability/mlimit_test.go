@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"redis-throttle/internal/size"
@@ -202,43 +201,4 @@ func requireWholeWhenCut(t *testing.T, groups []*group, s *server.Server) (loade
 		loaded++
 	}
 	return loaded
-}
-
-// A slot changes hands while calls on several of its keys come in. What callers were told they have
-// is what the keys were charged, all of them, to the unit.
-func TestSlotChangesHandsUnderCallsOnSeveralKeys(t *testing.T) {
-	whileASlotMoves(t, func(t *testing.T, c *topology.Cluster, from *server.Server, prefix string) load {
-		l := &groupLoad{}
-		for i := range 4 {
-			get := func(key string) string { return from.MustDo("GET", key).Text }
-			l.groups = append(l.groups, newGroup(t, newFollower(t, c, &l.sent).do, get, fmt.Sprint(prefix, i), 2+2*i))
-		}
-		l.crowd = gather(t, 8, func(int) func() error {
-			f := newFollower(t, c, &l.sent)
-			return func() error {
-				err := l.groups[rand.IntN(len(l.groups))].take(f.do)
-				assert.NoError(t, err)
-				return err
-			}
-		})
-		return l
-	})
-}
-
-type groupLoad struct {
-	*crowd
-	groups []*group
-	sent   redirections
-}
-
-func (l *groupLoad) await() { l.awaitAnswers(300) }
-
-func (l *groupLoad) settle(owner *server.Server) {
-	calls := l.disperse()
-	values := valuesOf(l.t, owner)
-	requireWhole(l.t, l.groups, values, "the slot's owner", (*group).isTold)
-	for _, g := range l.groups {
-		assert.Equal(l.t, g.told.Load(), (tatIn(l.t, values[g.keys[0]])-g.tatAtNone)/hourNs)
-	}
-	l.t.Logf("%d calls; %s", calls, &l.sent)
 }

@@ -40,10 +40,17 @@ func newScene(t *testing.T) *scene {
 	r := rand.New(rand.NewPCG(s.r.Uint64(), 0))
 	s.ticks = tick(s.clock, begin, func() time.Duration { return time.Duration(r.IntN(2000)) * time.Microsecond })
 	t.Cleanup(s.ticks.end)
+	return s.on(t, "")
+}
+
+// on is the scene with another load, on keys with a hash tag.
+func (s *scene) on(t *testing.T, tag string) *scene {
+	other := *s
 	program, err := server.DefaultProgram()
 	require.NoError(t, err)
-	s.load = &load{t: t, seed: s.r.Uint64(), subjects: subjects(s.r, program.IsDev()), clients: 8, calls: cmp.Or(*callsFlag, size.Of(100, 200))}
-	return s
+	other.T = t
+	other.load = &load{t: t, seed: s.r.Uint64(), subjects: subjects(s.r, program.IsDev(), tag), clients: 8, calls: cmp.Or(*callsFlag, size.Of(100, 200))}
+	return &other
 }
 
 // run runs the load at a server, beside what a test does.
@@ -196,6 +203,38 @@ func TestCallsInAClusterWhoseSlotsMoveAreLinearizable(t *testing.T) {
 			moveSlot(t, s.r, c, slot, from, to)
 		}
 	})))
+}
+
+// A slot changes hands in each way that the server has, key by key also there and back again, or to the replica of its
+// master. Who has it then holds what its replica does, and nobody else has a key of it.
+func TestCallsOfASlotThatChangesHandsAreLinearizable(t *testing.T) {
+	t.Parallel()
+	all := newScene(t)
+	c := topology.StartCluster(t, server.Run(all.clock.Program()))
+	all.clock.RequireBy(c.Nodes[0])
+	c.InEachWay(t, func(t *testing.T, way topology.Way) {
+		masters := c.Masters()
+		from, to := masters[0], masters[1]
+		tag, slot := c.TagAmongLowest(from)
+		s := all.on(t, "{"+tag+"}")
+		s.requireLinearizable(s.run(from, s.often(1, 30*time.Millisecond, func() {
+			way.Pass(c, slot, from, to)
+			if way.Name == "key by key" {
+				way.Pass(c, slot, to, from)
+				way.Pass(c, slot, from, to)
+			}
+		})))
+		c.AwaitAgreement()
+		owner := c.Owner(slot)
+		require.NotSame(t, from, owner, "the slot stayed where it was")
+		topology.AwaitReplicas(t, owner, c.ReplicaOf(owner))
+		topology.RequireCopies(t, owner, c.ReplicaOf(owner))
+		for _, master := range c.Masters() {
+			if master != owner {
+				assert.Zero(t, master.MustDo("CLUSTER", "COUNTKEYSINSLOT", strconv.Itoa(slot)).Int, "keys left behind")
+			}
+		}
+	})
 }
 
 // A replica that takes over from a dead master may lack what was written last, of every key, and nothing else.

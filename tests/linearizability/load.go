@@ -37,8 +37,15 @@ type one struct {
 // subjects are keys with limits of all kinds, most of which a busy client uses up within some calls; a key whose policy
 // changes; three keys that are asked together; a key with leases; and keys of units and slots that are taken and
 // settled together.
-// Keys with leases get movedTimeouts.
-func subjects(r *rand.Rand, movedTimeouts bool) (s []subject) {
+// Keys with leases get movedTimeouts. All names have the hash tag, if there is one.
+func subjects(r *rand.Rand, movedTimeouts bool, tag string) (s []subject) {
+	name := func(kind string) string { return fmt.Sprintf("%s:%d%s", kind, r.IntN(1e6), tag) }
+	together := func(kind string) string {
+		if tag != "" {
+			return name(kind)
+		}
+		return "{" + name(kind) + "}"
+	}
 	period := func() time.Duration { return time.Duration(20+r.IntN(80)) * time.Millisecond }
 	count := func() int64 { return 3 + r.Int64N(6) }
 	rate := func() naive.Limit {
@@ -56,13 +63,13 @@ func subjects(r *rand.Rand, movedTimeouts bool) (s []subject) {
 		{"quota", quota}, {"rate", []naive.Limit{rate()}}, {"rates", []naive.Limit{rate(), rate()}}, {"window", []naive.Limit{window}},
 		{"fixed", []naive.Limit{fixed, first}}, {"stack", []naive.Limit{rate(), window, first}},
 	} {
-		s = append(s, one{key: fmt.Sprintf("%s:%d", kind.name, r.IntN(1e6)), limits: kind.limits})
+		s = append(s, one{key: name(kind.name), limits: kind.limits})
 	}
 	policies := [][]naive.Limit{{rate()}, {rate(), window}, {fixed, rate()}}
-	s = append(s, one{key: fmt.Sprintf("policy:%d", r.IntN(1e6)), policies: policies})
-	s = append(s, join(fmt.Sprintf("{joined:%d}", r.IntN(1e6)), []naive.Limit{rate()}, []naive.Limit{rate(), rate()}, quota[:1]))
-	s = append(s, &leased{key: fmt.Sprintf("leased:%d", r.IntN(1e6)), slots: 1 + r.Int64N(3), movedTimeouts: movedTimeouts})
-	admitted := admit(fmt.Sprintf("{admitted:%d}", r.IntN(1e6)), 1+r.Int64N(2), []naive.Limit{rate()}, quota[:1])
+	s = append(s, one{key: name("policy"), policies: policies})
+	s = append(s, join(together("joined"), []naive.Limit{rate()}, []naive.Limit{rate(), rate()}, quota[:1]))
+	s = append(s, &leased{key: name("leased"), slots: 1 + r.Int64N(3), movedTimeouts: movedTimeouts})
+	admitted := admit(together("admitted"), 1+r.Int64N(2), []naive.Limit{rate()}, quota[:1])
 	admitted.running.movedTimeouts = movedTimeouts
 	s = append(s, admitted)
 	slices.SortFunc(s, func(a, b subject) int { return strings.Compare(a.name(), b.name()) })

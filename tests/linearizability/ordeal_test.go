@@ -94,7 +94,7 @@ func (st *stage) round(p plan, seed uint64, round int) *history {
 		st.await("the keys are gone", func() bool { return st.at(i, 0).does("FLUSHALL") })
 	}
 	l := &load{
-		t: st.T, seed: r.Uint64(), subjects: subjects(r, false), clients: 6, calls: 80, crashes: 200,
+		t: st.T, seed: r.Uint64(), subjects: subjects(r, false, ""), clients: 6, calls: 80, crashes: 200,
 		network: st, pause: 12 * time.Millisecond, during: make(chan struct{}),
 	}
 	if st.functions {
