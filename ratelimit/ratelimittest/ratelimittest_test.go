@@ -1,7 +1,6 @@
 package ratelimittest_test
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -127,63 +126,4 @@ func TestATimeThatCannotBeIsRefused(t *testing.T) {
 		assert.Contains(t, f.text, c.want, name)
 		assert.Equal(t, was, l.Now(), name)
 	}
-}
-
-// Callers in line have their turns in order of arrival, at their instants.
-func TestCallersWaitInLine(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := ratelimittest.New(t)
-		for _, limits := range []ratelimit.Limits{hourly, {ratelimit.Window(1, time.Hour)}} {
-			key := limits.String()
-			turns := make(chan int, 4)
-			for i := range 4 {
-				go func() {
-					result := decide(t, l, inLine(key, limits))
-					assert.False(t, result.Limited)
-					assert.Equal(t, time.Duration(i)*time.Hour, result.Wait)
-					turns <- i
-				}()
-				synctest.Wait()
-			}
-			assert.Equal(t, 3, l.Blocked())
-			began := time.Now()
-			for i := range 4 {
-				assert.Equal(t, i, <-turns)
-				assert.Equal(t, time.Duration(i)*time.Hour, time.Since(began), "%v", limits)
-			}
-			assert.Zero(t, l.Blocked())
-		}
-	})
-}
-
-// A caller whose context ends leaves the line, and the next one moves up.
-func TestACallerLeavesItsLine(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := ratelimittest.New(t)
-		decide(t, l, on("k", hourly))
-		ctx, cancel := context.WithCancel(t.Context())
-		go func() {
-			_, err := l.Wait(ctx, "k", hourly, 1)
-			assert.ErrorIs(t, err, context.Canceled)
-		}()
-		synctest.Wait()
-		next := make(chan ratelimit.Result)
-		go func() { next <- decide(t, l, inLine("k", hourly)) }()
-		synctest.Wait()
-		cancel()
-		assert.Equal(t, time.Hour, (<-next).Wait, "not two")
-
-		deadline, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		_, err := l.Wait(deadline, "k", hourly, 1)
-		require.ErrorIs(t, err, ratelimit.ErrLimited, "its time would come too late")
-		window := ratelimit.Limits{ratelimit.Window(1, time.Hour)}
-		decide(t, l, on("w", window))
-		began := time.Now()
-		_, err = l.Wait(deadline, "w", window, 1)
-		require.ErrorIs(t, err, ratelimit.ErrLimited)
-		assert.Less(t, time.Since(began), time.Minute, "before the deadline")
-	})
 }

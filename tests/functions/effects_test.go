@@ -307,18 +307,6 @@ func TestTheScriptRefusesAServerThatIsTooOld(t *testing.T) {
 	assert.EqualValues(t, 0, s.MustDo("EXISTS", "y", "z").Int)
 }
 
-// A lease that is renewed behind a later one changes one score, so one command is replicated, as with the module.
-func TestALeaseLeavesNoMoreThanItChanges(t *testing.T) {
-	t.Parallel()
-	s := start(t, server.AppendOnly("always"))
-	s.MustDo(fcall("CL.LEASE k SLOTS 3 TTL 1h ID a")...)
-	s.MustDo(fcall("CL.LEASE k SLOTS 3 TTL 1m ID b")...)
-	before := len(s.AOF())
-	s.MustDo(fcall("CL.LEASE k SLOTS 3 TTL 1m ID c")...)
-	added := s.AOF()[before:]
-	assert.Len(t, added, 1, "%v", added)
-}
-
 // On a cluster the keys of a call share a slot, as those of any call.
 func TestFunctionsKeepToASlotOfACluster(t *testing.T) {
 	t.Parallel()
