@@ -15,7 +15,7 @@ import (
 	"redis-throttle/limiter/lease"
 )
 
-// fuzzedLeases is in the order that the corpus counts in.
+// fuzzedLeases are the commands that FuzzLeases runs.
 var fuzzedLeases = []*Command{Lease, Renew, Release, Leases}
 
 func FuzzLeases(f *testing.F) {

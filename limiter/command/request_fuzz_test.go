@@ -65,9 +65,27 @@ func FuzzRequest(f *testing.F) {
 		{Wait, "k RATE 5/s RATTE", "18446744073709551615", nowNs},
 		{Throttle, "k 15 30 60 1", tatIn(5), nowNs},
 		{Throttle, "   ", "0", nowNs},
+		// Found by the fuzzer.
+		{Limit, " WINDOW 10/1 FIXED 1/1", "0", nowNs - 149},
+		{Limit, "0", "0", -99},
+		{Limit, " RATE 1/1", "A", nowNs},
+		{Peek, " FIXED 10/d", "\x01\x03\x0100000000\b\x0000000000\x0200000000\v\x00\x01\x01000000000\x03\x00\x00O\x91\x94N\x00\x00\x04\x00ۙ\x010", nowNs},
+		{Refund, " FIXED 1/1 FIXED", "0", nowNs},
+		{Peek, " RATE 7/1", "0", nowNs},
+		{Limit, " WINDOW 2/1 COST 2 STRICT", "", nowNs - 102},
+		{Limit, "                                ", "0", nowNs - 79},
+		{Wait, " window 1/1 cosX", "0", nowNs + 1},
+		{Throttle, " 0 10000000000 1", "0", nowNs - 26},
+		{Throttle, " 0 1 ", "0", nowNs + 23},
+		{Peek, " \xe8\xff00 ", "0", nowNs - 91},
+		{Limit, " window 1/1", "\x01\x03\x0100000000\x03\x00000", nowNs + 1},
+		{Wait, " FIXED 1/1 \xe1\x8000", "", 0},
+		{Limit, " FIXED 1/1 \xe1\x8000", "", 0},
+		{Wait, " RATE 2/h RATE 1/m TIMEOUT 0", "\x02000000000", nowNs},
 	} {
 		f.Add(uint8(slices.Index(fuzzed, seed.command)), []byte(strings.ReplaceAll(seed.line, " ", separator)), []byte(seed.value), seed.now, true)
 	}
+	f.Add(uint8(slices.Index(fuzzed, Wait)), []byte("|RATE|1/1|TIMEOUT|0000000000000000000000000000000000000000A"), []byte(""), nowNs, false)
 	reused := Call{In: &In{}, First: &Key{}, Past: &Past{}}
 	f.Fuzz(func(t *testing.T, command uint8, line, value []byte, now int64, mayBlock bool) {
 		if now < 0 {
@@ -128,7 +146,7 @@ func requireSameAnswer(t require.TestingT, want, got *Call) {
 	}
 }
 
-// fuzzed is in the order that the corpus counts in.
+// fuzzed are the commands that FuzzRequest runs.
 var fuzzed = []*Command{Throttle, Limit, Peek, Refund, Wait}
 
 func requireOneAnswer(t *testing.T, c *Call, index *Command) {

@@ -43,6 +43,26 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte("18446744073709551615"), int64(math.MaxInt64), int64(math.MaxInt64), int64(0), options)
 	}
 	f.Add([]byte{1}, int64(1), int64(1), int64(0), uint8(0))
+	for _, found := range []struct { // by the fuzzer
+		value                   string
+		nowNs, count, maxWaitNs int64
+		options                 uint8
+	}{
+		{"\x01\x01\x0300000000\n\x00\x00\xff\xff\xff\xff00000", 5, 7, 0, 3},
+		{"100000000000000000", math.MaxInt64 - 66, 3, math.MaxInt64, 0},
+		{"\x01\x01000000000\x00\x00", 1700000040000000000, 1, 0, 0},
+		{"10", -38, -45, 0, 0},
+		{"10A00000000000000000", math.MaxInt64, 1, math.MaxInt64, 0},
+		{"0", -3, 1, -73, 0},
+		{"\x01\x03\x01000000000\x00000000000000000000000000000000000000000000000000", 0, math.MaxInt64 - 56, math.MaxInt64 - 159, 0},
+		{"\x01\x03\x0100000000\x10\x00000000000000000\xf0", 1700000040000000000, -18, 0, 0},
+		{"\x01\x03\x0200000000\x02\x0000", -31, math.MaxInt64, math.MaxInt64, 75},
+		{"1", 0, 57, 12, 83},
+		{"1A000000000000000000", math.MaxInt64, 1, math.MaxInt64 - 66, 27},
+		{"\x01\x01\x010000000000", 1700003639999999966, 1, 20, 1},
+	} {
+		f.Add([]byte(found.value), found.nowNs, found.count, found.maxWaitNs, found.options)
+	}
 
 	f.Fuzz(func(t *testing.T, value []byte, nowNs, count, maxWaitNs int64, options uint8) {
 		var s stack.Stack

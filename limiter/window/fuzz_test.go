@@ -23,6 +23,47 @@ func FuzzDecode(f *testing.F) {
 	f.Add(unhex(f, "02 08 0000000000000000 0100000000000000 feffffffffffff7f feffffffffffff7f"),
 		int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64), int64(math.MaxInt64))
 	f.Add([]byte{}, int64(math.MinInt64), int64(math.MinInt64), int64(math.MinInt64), int64(math.MinInt64))
+	for _, found := range []struct { // by the fuzzer
+		encoded                      string
+		count, period, now, quantity int64
+	}{
+		{"", 54, 60000000000, 1700000089949999962, 146},
+		{"\x02\b0000000 000000000000000X00000000", math.MaxInt64, math.MaxInt64, math.MaxInt64 - 18, math.MaxInt64 - 30},
+		{"\x01\x0100000000\x10", 84, 60000000085, 1700000089949999902, 98},
+		{"\x01\x01000000\x9d\x970", 5, 60000000000, 1700000089949999902, -81},
+		{"\x02\b0000000 0000000\xff0000000000000000", math.MaxInt64, math.MaxInt64, math.MaxInt64 - 18, math.MaxInt64 - 30},
+		{"\x01\x0100000\a\x9d\x97\x17", 5, 60000000000, 1700000089949999967, -99},
+		{"\x03\x0100000100000000010000\x01", 148, 60000000000, 1700000089949999962, 66},
+		{"\x03\x01000001000000000100000", 54, 60000000000, 1700000089949999962, -1},
+		{"\x03\x01000000000000000000000", 54, 60000000000, 1700000089950000000, 1},
+		{"0", 5, 60000000000, 1700000089950000000, 1},
+		{"\x03\x0100000100000000010000\x01", 148, 60000000000, 1700000089949999962, -13},
+		{"\x03\x01000001000000\xaf00100000", 148, 60000000089, 1700000089949999995, -33},
+		{"", 5, 60000000000, 1700000089950000028, -99},
+		{"\x03\x01000001000000\xaf00100000", 330, 60000000006, 1700000089949999957, 28},
+		{"", math.MaxInt64 - 96, math.MaxInt64, math.MaxInt64, math.MaxInt64},
+		{"\x02\b0000000 00000\x00\x00\x000000000000000000", math.MaxInt64, math.MaxInt64, math.MaxInt64 - 4, math.MaxInt64 - 30},
+		{"\x03\x01000001000000000100000", 54, 60000000000, 1700000089949999962, 51},
+		{"\x02\b0000000 000000000000000000000000", math.MaxInt64 - 79, math.MaxInt64, math.MaxInt64 - 59, math.MaxInt64 - 30},
+		{"\x03\x01000001000000000100000", 148, 60000000000, 1700000089949999962, 66},
+		{"\x03\x01000001000000\xaf00100000", 330, 60000000006, 1700000089949999957, 8},
+		{"\x01\x01000000000", 84, 60000000000, 1700000089949999902, 4},
+		{"\x03\x01000001000000\xaf00100000", 148, 60000000089, 1700000089949999995, 28},
+		{"\x02\b\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\xfe\xff\xff\xff\xff\xff\xff\x7f00000000",
+			math.MaxInt64, math.MaxInt64, math.MaxInt64, math.MaxInt64 - 30},
+		{"\x02\b0000000 \x01\x00\x00\x00\x00\x00\x00\x00\xfe\xff\xff\xff\xff\xff\xff\x7f00000000",
+			math.MaxInt64, math.MaxInt64, math.MaxInt64 - 18, math.MaxInt64 - 30},
+		{"\x02\b00\x00\x00\x00\x00\x00\x0000000\x00\x00\x0000000\xff\xff\x7f00000000",
+			math.MaxInt64 - 95, math.MaxInt64 - 10, math.MaxInt64 - 152, math.MaxInt64 - 13},
+		{"\x02\b0\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\xfe\xff\xff\xff\xff\xff\xff\x7f00000000",
+			math.MaxInt64, math.MaxInt64 - 10, math.MaxInt64 - 152, math.MaxInt64 - 13},
+		{"\x02\b0\x00\x00\x00\x00\x00\x00\x000000\x00\x00\x00\x0000000\xff\xff\x7f00000000",
+			math.MaxInt64 - 95, math.MaxInt64 - 10, math.MaxInt64 - 152, math.MaxInt64 - 13},
+		{"\x02\b0000\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\xfe\xff\xff\xff\xff\xff\xff\x7f00000000",
+			math.MaxInt64, math.MaxInt64 - 10, math.MaxInt64 - 152, math.MaxInt64 - 13},
+	} {
+		f.Add([]byte(found.encoded), found.count, found.period, found.now, found.quantity)
+	}
 
 	f.Fuzz(func(t *testing.T, encoded []byte, count, period, now, quantity int64) {
 		limit, err := window.New(count, period, 1)
