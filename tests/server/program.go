@@ -53,16 +53,6 @@ func (p Program) HasCategoriesOfModules() bool {
 	return p.AtLeast(7, 4)
 }
 
-// MovesValues says whether a key's value moves when the key gets its first expiry: since Redis 8.2 and Valkey 8.1. A
-// module that sets one while the server tells of the event "new" makes the server use freed memory, whatever command
-// adds the key.
-func (p Program) MovesValues() bool {
-	if p.IsValkey() {
-		return p.Major > 8 || p.Major == 8 && p.Minor >= 1
-	}
-	return p.AtLeast(8, 2)
-}
-
 // AddsWithExpiry says whether a key that COPY, RENAME or RESTORE adds has its expiry when the server tells of the event
 // "new".
 func (p Program) AddsWithExpiry() bool { return !p.IsValkey() && p.AtLeast(8, 2) }

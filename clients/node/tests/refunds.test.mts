@@ -9,7 +9,6 @@ import fastifyRateLimit from '@fastify/rate-limit'
 import { serve } from '@hono/node-server'
 import express from 'express'
 import { rateLimit as expressRateLimit, type Store } from 'express-rate-limit'
-import { slowDown } from 'express-slow-down'
 import fastify from 'fastify'
 import { Hono } from 'hono'
 import { rateLimiter as honoRateLimiter } from 'hono-rate-limiter'
@@ -166,24 +165,11 @@ describe('a store that is set up wrongly denies or rejects', () => {
     })
   })
 
-  test('express-slow-down: the delay grows', async () => {
-    const delays: number[] = []
-    const app = express()
-    app.use(slowDown({ windowMs: 3_600_000, delayAfter: 2, delayMs: (used) => (used - 2) * 10, store: new ThrottleStore({ limiter }) }))
-    app.get('/', (req, res) => {
-      delays.push((req as unknown as { slowDown: { delay: number } }).slowDown.delay)
-      res.send('hello')
-    })
-    await ask(app, async (get) => {
-      for (let i = 0; i < 6; i++) assert.equal(await get(), 200)
-    })
-    assert.deepEqual(delays, [0, 0, 10, 20, 30, 40])
-  })
-
   test('unknown options are refused', () => {
     for (const make of [ThrottleStore, throttleStore, ThrottleStorage] as unknown as (((options: object) => unknown) & (new (options: object) => unknown))[]) {
       assert.throws(() => (make === (throttleStore as unknown) ? make({ limiter, perfix: 'x' }) : new make({ limiter, perfix: 'x' })), /there is no option perfix/)
     }
+    assert.throws(() => new (throttleStore({ limiter }))({ exponentialBackoff: true }), /exponentialBackoff: this store/)
     for (const option of ['inMemoryBlockOnConsumed', 'blockOnConsumed', 'execEvenly', 'storeClient', 'nosuch']) {
       assert.throws(() => new RateLimiterThrottle({ limiter, points: 5, duration: 1, [option]: 10 } as never), new RegExp(`^TypeError: ${option}: `))
     }

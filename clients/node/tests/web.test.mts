@@ -5,7 +5,6 @@ import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { after, before, describe, test } from 'node:test'
-import fastifyRateLimit from '@fastify/rate-limit'
 import { serve } from '@hono/node-server'
 import { Controller, Get, Module } from '@nestjs/common'
 import { APP_GUARD, NestFactory } from '@nestjs/core'
@@ -16,12 +15,11 @@ import fastify from 'fastify'
 import { Hono } from 'hono'
 import { Redis } from 'ioredis'
 import Koa from 'koa'
-import { RateLimiterRedis, RateLimiterRes, RateLimiterUnion } from 'rate-limiter-flexible'
+import { RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
 import { fixed, Limiter, OutageError, type Problem, rate, window } from '@redis-throttle/client'
 import * as onExpress from '@redis-throttle/client/express'
 import { ThrottleStore } from '@redis-throttle/client/express-rate-limit'
 import * as onFastify from '@redis-throttle/client/fastify'
-import { throttleStore } from '@redis-throttle/client/fastify-rate-limit'
 import * as onHono from '@redis-throttle/client/hono'
 import * as onKoa from '@redis-throttle/client/koa'
 import { ThrottleStorage } from '@redis-throttle/client/nestjs'
@@ -234,38 +232,6 @@ describe('stores', () => {
     for (const { headers } of responses.slice(2)) assert.ok(Number(headers.get('Retry-After')) > 7100, headers.get('Retry-After') ?? '')
   })
 
-  test('@fastify/rate-limit', async () => {
-    await server.do('FLUSHALL')
-    const app = fastify()
-    await app.register(fastifyRateLimit, { max: 2, timeWindow: 3_600_000, store: throttleStore({ limiter }) as never })
-    app.get('/', () => 'hello')
-    app.get('/own', { config: { rateLimit: { max: 1, timeWindow: 3_600_000 } } }, () => 'hello')
-    const url = await app.listen({ port: 0, host: '127.0.0.1' })
-    const own = [await fetch(`${url}/own`), await fetch(`${url}/own`)]
-    assert.deepEqual(statuses(own), [200, 429])
-    const responses = await gets({ url, close: () => app.close() }, 3)
-    assert.deepEqual(statuses(responses), [200, 200, 429])
-    assert.equal(responses[0]?.headers.get('x-ratelimit-remaining'), '1')
-    const Store = throttleStore({ limiter })
-    for (const ban of [0, 1, 2]) {
-      const ioredis = new Redis(server.port)
-      const got: number[][] = []
-      for (const store of [{ redis: ioredis, nameSpace: `ban ${ban}:` }, { store: throttleStore({ limiter, prefix: `ban ${ban}: ` }) as never }]) {
-        const login = fastify()
-        await login.register(fastifyRateLimit, { max: 2, timeWindow: 3_600_000, ban, ...store })
-        login.get('/', () => 'hello')
-        const statuses: number[] = []
-        for (let i = 0; i < 8; i++) statuses.push((await login.inject('/')).statusCode)
-        got.push(statuses)
-        await login.close()
-      }
-      ioredis.disconnect()
-      assert.deepEqual(got[1], got[0], `ban: ${ban}`)
-      assert.equal(got[1]?.[2 + ban], 403)
-    }
-    assert.throws(() => new Store({ exponentialBackoff: true }), /exponentialBackoff: this store/)
-  })
-
   test('rate-limiter-flexible: blockDuration keeps out as the store for Redis does', async () => {
     await server.do('FLUSHALL')
     const ioredis = new Redis(server.port)
@@ -302,8 +268,5 @@ describe('stores', () => {
     assert.ok((await flexible.block('ann', 60)).msBeforeNext > 59_000)
     await assert.rejects(flexible.consume('ann'), RateLimiterRes)
     await assert.rejects(flexible.set(), /no such command/)
-    const union = new RateLimiterUnion(flexible, new RateLimiterThrottle({ limiter, points: 1, duration: 1, keyPrefix: 'other' }))
-    await union.consume('bob')
-    await assert.rejects(union.consume('bob'))
   })
 })
