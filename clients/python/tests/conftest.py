@@ -8,7 +8,7 @@ from redis_throttle import Limiter, Remote
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from redis_throttle.asyncio import Remote as AsyncRemote
 from redis_throttle.limits import AsyncThrottleStorage, ThrottleStorage
-from servers import PATIENCE, Cluster, MadeUp, Server
+from servers import PATIENCE, Ask, Cluster, MadeUp, Server
 
 pytest_plugins = ["redis_throttle._pytest"]
 settings.configure(SECRET_KEY="x", LOGGING_CONFIG=None)  # Django 4.2 wants the key to write down an error
@@ -70,3 +70,11 @@ def made_up() -> Iterator[MadeUp]:
     server = MadeUp()
     yield server
     server.stop()
+
+
+@pytest.fixture(params=["threads", "asyncio"])
+def get(request: pytest.FixtureRequest) -> Iterator[Ask]:
+    ask = Ask(request.param == "asyncio")
+    yield ask
+    if ask.runner is not None:
+        ask.runner.close()

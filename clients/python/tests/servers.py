@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import os
 import pathlib
 import random
@@ -16,6 +18,9 @@ from collections.abc import Callable
 from typing import Any
 
 import redis
+
+from redis_throttle import Limiter
+from redis_throttle.asyncio import Limiter as AsyncLimiter
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PATIENCE = 30.0
@@ -289,3 +294,23 @@ def encode(reply: Any) -> bytes:
     if isinstance(reply, str):
         return b"$%d\r\n%s\r\n" % (len(reply.encode()), reply.encode())
     return b"*%d\r\n" % len(reply) + b"".join(encode(part) for part in reply)
+
+
+class Ask:
+    """Asks a limiter of threads, or one of asyncio, and waits for the answer."""
+
+    def __init__(self, asynchronous: bool) -> None:
+        self.asynchronous, self.runner = asynchronous, asyncio.Runner() if asynchronous else None
+
+    def limiter(self, url: str, **options: Any) -> Any:
+        return (AsyncLimiter if self.asynchronous else Limiter).from_url(url, **options)
+
+    def __call__(self, answer: Any) -> Any:
+        if not inspect.isawaitable(answer):
+            return answer
+        assert self.runner is not None
+
+        async def wait() -> Any:
+            return await answer
+
+        return self.runner.run(wait())

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import inspect
 import json
 import logging
 import pathlib
@@ -13,7 +12,7 @@ import re
 import threading
 import tomllib
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -25,7 +24,7 @@ from redis_throttle._server import doors
 from redis_throttle._server.polling import Pause, pause, polling
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from redis_throttle.testing import FakeLimiter
-from servers import ROOT, Cluster, Server, await_true
+from servers import ROOT, Ask, Cluster, Server, await_true
 
 DAY = fixed(10, "1d")
 
@@ -53,37 +52,6 @@ def allow(server: Server, *but: str) -> None:
 
 def url_of(server: Server) -> str:
     return server.url.replace("redis://", "redis://limiter:secret@")
-
-
-Act = Callable[..., Any]
-
-
-class Ask:
-    """Asks a limiter of threads, or one of asyncio, and waits for the answer."""
-
-    def __init__(self, asynchronous: bool) -> None:
-        self.asynchronous, self.runner = asynchronous, asyncio.Runner() if asynchronous else None
-
-    def limiter(self, url: str, **options: Any) -> Any:
-        return (AsyncLimiter if self.asynchronous else Limiter).from_url(url, **options)
-
-    def __call__(self, answer: Any) -> Any:
-        if not inspect.isawaitable(answer):
-            return answer
-        assert self.runner is not None
-
-        async def wait() -> Any:
-            return await answer
-
-        return self.runner.run(wait())
-
-
-@pytest.fixture(params=["threads", "asyncio"])
-def get(request: pytest.FixtureRequest) -> Iterator[Ask]:
-    ask = Ask(request.param == "asyncio")
-    yield ask
-    if ask.runner is not None:
-        ask.runner.close()
 
 
 def library(number: int) -> str:

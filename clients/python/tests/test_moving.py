@@ -17,8 +17,7 @@ import pytest
 import redis
 
 from redis_throttle import Limiter, OutageError, fixed, window
-from servers import PATIENCE, Server, await_true
-from test_doors import Ask
+from servers import PATIENCE, Ask, Server, await_true
 
 DAY = fixed(1_000_000, "1d")
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from redis_throttle import MistakeError, OutageError, fixed
-from servers import Cluster, Server, await_true, free_port
-from test_doors import Ask, libraries
+from servers import Ask, Cluster, Server, await_true, free_port
+from test_doors import libraries
 from test_outages import certificate
 
 DAY = fixed(1_000_000, "1d")
