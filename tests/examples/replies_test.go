@@ -16,16 +16,13 @@ import (
 	"redis-throttle/tests/server"
 )
 
-// throttles is the one example that sends CL.THROTTLE, which has no COMPACT.
-const throttles = "rueidis"
-
 // sent is how many integers a server of this version sends.
 const sent = 10
 
 // readBy is how many of them an example reads.
 func readBy(name string) int {
 	switch name {
-	case "go-redis", "python-redis-py", "node-redis", "node-ioredis": // their packages read all
+	case "go-redis", "python-redis-py", "node-redis": // their packages read all
 		return sent
 	}
 	return 9
@@ -38,9 +35,6 @@ type lines []string
 // reply that is too short, or has something else among its integers, lets no request through.
 func TestRepliesAreReadByPosition(t *testing.T) {
 	for _, name := range names(t) {
-		if name == throttles {
-			continue
-		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			read := readBy(name)

@@ -29,13 +29,11 @@ test('the version is that of the module, and the license that of the project', (
   assert.equal(readFileSync(path.join(packageFolder, 'LICENSE'), 'utf8'), readFileSync(path.join(root, 'LICENSE'), 'utf8'))
 })
 
-test('the lock files of the examples describe this package', () => {
+test('the lock file of the example describes this package', () => {
   const fields = ({ version, engines, peerDependencies }: Record<string, unknown>) => ({ version, engines, peerDependencies })
   const ours = fields(JSON.parse(readFileSync(path.join(packageFolder, 'package.json'), 'utf8')) as Record<string, unknown>)
-  for (const example of ['node-ioredis', 'node-redis']) {
-    const lock = JSON.parse(readFileSync(path.join(root, 'examples', example, 'package-lock.json'), 'utf8')) as { packages: Record<string, Record<string, unknown>> }
-    assert.deepEqual(fields(lock.packages['../../clients/node'] ?? {}), ours, `${example}: run npm install --package-lock-only`)
-  }
+  const lock = JSON.parse(readFileSync(path.join(root, 'examples/node-redis/package-lock.json'), 'utf8')) as { packages: Record<string, Record<string, unknown>> }
+  assert.deepEqual(fields(lock.packages['../../clients/node'] ?? {}), ours, 'run npm install --package-lock-only')
 })
 
 test('the packed file holds the package and nothing else, and works from an empty project, both ways', () => {
