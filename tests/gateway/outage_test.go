@@ -237,6 +237,34 @@ func TestAnOutageEndsWhenAReplicaTakesOver(t *testing.T) {
 	}
 }
 
+// A request that asks several masters of a cluster at the same time does not wait for one that is left alone.
+func TestAMasterThatIsLeftAloneHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	c := topology.StartCluster(t)
+	const plenty = `
+compat: true
+redis_down: open
+domain: shop
+descriptors:
+- key: user
+  rate_limit: {unit: year, requests_per_unit: 1000000}
+`
+	g := start(t, c.Nodes[0].Addr(), plenty, "REDIS_TYPE=CLUSTER", "REDIS_TIMEOUT=1s")
+	var users []string
+	for i := range 12 {
+		users = append(users, "user="+strconv.Itoa(i))
+	}
+	request := ask("shop", 0, users...)
+	require.Regexp(t, "^OK", g.asks(request))
+	c.Masters()[1].Pause()
+	await(t, "a breaker is open", func() bool { _ = g.asks(request); return g.metric("throttle_gateway_redis_out") == 1 })
+	began := time.Now()
+	for range 30 {
+		require.Regexp(t, "^OK", g.asks(request))
+	}
+	assert.Less(t, time.Since(began), 15*time.Second, "each would wait for a second")
+}
+
 // A server that is no master any more is left: the next connection goes to where the address leads now.
 func TestADemotedRedisBehindAnAddressIsLeft(t *testing.T) {
 	t.Parallel()

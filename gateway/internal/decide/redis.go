@@ -116,18 +116,24 @@ func (c *Chain) Close(ctx context.Context) (err error) {
 }
 
 // Each is of Redis. The guard is asked about each call. The first that it lets through takes those behind it along, in
-// one pipeline. Batches and remembered denials are passed by, and the denials of keys that get units back are
-// forgotten.
+// one pipeline: while a node is left alone only those of its own node, so that nobody waits for the other. Batches and
+// remembered denials are passed by, and the denials of keys that get units back are forgotten.
 func (c *Chain) Each(ctx context.Context, down guard.Policy, calls []ratelimit.Call) ([]ratelimit.Result, []error) {
 	results, errs := make([]ratelimit.Result, len(calls)), make([]error, len(calls))
-	var at int        // the call that the guard is asked about
-	var sent []answer // of calls[first] and those behind it
-	var first int
+	var at int // the call that the guard is asked about
+	sent := make([]*answer, len(calls))
 	together := pipelined(func() (ratelimit.Result, error) {
-		if sent == nil {
-			sent, first = c.send(ctx, calls[at:]), at
+		if sent[at] == nil {
+			var places []int
+			apart := c.node != nil && c.guards[down].Out()
+			for i := at; i < len(calls); i++ {
+				if sent[i] == nil && (!apart || c.node(calls[i].Keys[0].Name) == c.node(calls[at].Keys[0].Name)) {
+					places = append(places, i)
+				}
+			}
+			c.send(ctx, calls, places, sent)
 		}
-		return sent[at-first].result, sent[at-first].err
+		return sent[at].result, sent[at].err
 	})
 	began := time.Now()
 	for at = range calls {
@@ -147,15 +153,15 @@ type answer struct {
 	err    error
 }
 
-// send asks the server about calls at the same time.
-func (c *Chain) send(ctx context.Context, calls []ratelimit.Call) []answer {
-	answers := make([]answer, len(calls))
+// send asks the server about the calls at some places, at the same time, and puts the answers there.
+func (c *Chain) send(ctx context.Context, calls []ratelimit.Call, places []int, sent []*answer) {
+	answers := make([]answer, len(places))
 	apart := c.apart.Load()
 	if !apart {
 		pipe := c.shared.Pipeline()
-		replies := make([]*pipelimit.Reply, len(calls))
-		for i, call := range calls {
-			replies[i] = pipelimit.Queue(ctx, pipe, call)
+		replies := make([]*pipelimit.Reply, len(places))
+		for i, at := range places {
+			replies[i] = pipelimit.Queue(ctx, pipe, calls[at])
 		}
 		_ = pipe.Exec(ctx) // each reply has its error
 		for i, reply := range replies {
@@ -163,14 +169,14 @@ func (c *Chain) send(ctx context.Context, calls []ratelimit.Call) []answer {
 		}
 	}
 	var asking sync.WaitGroup
-	for i := range calls {
+	for i, at := range places {
 		if apart || errors.Is(answers[i].err, ratelimit.ErrNoModule) {
 			c.apart.Store(c.settings.Redis.Commands != string(commands.Module))
-			asking.Go(func() { answers[i].result, answers[i].err = c.server.Decide(ctx, calls[i]) }) // they share a pipeline
+			asking.Go(func() { answers[i].result, answers[i].err = c.server.Decide(ctx, calls[at]) }) // they share a pipeline
 		}
+		sent[at] = &answers[i]
 	}
 	asking.Wait()
-	return answers
 }
 
 // Forget drops what is remembered of the denials of a key.
