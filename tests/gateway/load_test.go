@@ -4,6 +4,9 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -110,4 +113,73 @@ func lateness(ctx context.Context) (most func() time.Duration) {
 		}
 	}()
 	return func() time.Duration { return time.Duration(late.Load()) }
+}
+
+// How long callers wait for a decision, beside a route and an entry without a limit, and a handler that does nothing.
+func TestAFloodBesideNoLimit(t *testing.T) {
+	if os.Getenv("THROTTLE_LOAD") == "" {
+		t.Skip("make test-load measures it")
+	}
+	g := start(t, server.Start(t).Addr(), "domain: web\nredis_down: open\nroutes:\n- {match: /far, descriptors: [[{key: far}]]}\n"+
+		"- {match: /free, descriptors: [[{key: free}]]}\ndescriptors: [{key: far, limits: [FIXED 1000000/y]}]\n", "REDIS_TIMEOUT=250ms")
+	empty := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer empty.Close()
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}
+	defer client.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*patience)
+	defer cancel()
+	get := func(url string) func() bool {
+		return func() bool {
+			request, _ := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+			response, err := client.Do(request)
+			if err != nil {
+				return false
+			}
+			defer response.Body.Close()
+			_, _ = io.Copy(io.Discard, response.Body)
+			return response.StatusCode == http.StatusOK
+		}
+	}
+	decide := func(entry string) func() bool {
+		return func() bool {
+			response, err := g.ShouldRateLimit(ctx, ask("web", 0, entry))
+			return err == nil && response.OverallCode == rls.RateLimitResponse_OK
+		}
+	}
+	ways := []struct {
+		name string
+		ask  func() bool
+	}{
+		{"an empty handler", get(empty.URL)}, {"/check without a limit", get(g.url("/check/free"))}, {"/check", get(g.url("/check/far"))},
+		{"RLS without a limit", decide("free=x")}, {"RLS", decide("far=x")},
+	}
+	for _, callers := range []int{50, 1000} {
+		took := map[string][]time.Duration{}
+		for range 5 { // in turn, since others use this machine
+			for _, way := range ways {
+				var mu sync.Mutex
+				var load sync.WaitGroup
+				for range callers {
+					load.Go(func() {
+						for range 2000 / callers {
+							began := time.Now()
+							ok := way.ask()
+							mu.Lock()
+							took[way.name] = append(took[way.name], time.Since(began))
+							mu.Unlock()
+							assert.True(t, ok, "%s, %d callers", way.name, callers)
+						}
+					})
+				}
+				load.Wait()
+			}
+		}
+		for _, way := range ways {
+			of := took[way.name]
+			slices.Sort(of)
+			t.Logf("%d callers, %s: half within %v, 99 %% within %v", callers, way.name, of[len(of)/2].Round(time.Microsecond), of[len(of)*99/100].Round(time.Microsecond))
+		}
+	}
+	assert.Zero(t, g.metric("throttle_gateway_redis_out"))
+	assert.Zero(t, g.metric("throttle_gateway_decisions_total", `by="policy"`), "no outage that is none")
 }

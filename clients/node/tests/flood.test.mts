@@ -37,6 +37,7 @@ const full = Boolean(process.env['THROTTLE_LOAD'])
 const [callers, requests, most] = full ? [2000, 6000, 100] : [250, 600, 40]
 const hour = 3_600_000
 const run = promisify(execFile)
+const unlimited = 'Express without a limiter'
 
 const clients = { 'node-redis': fromRedis, ioredis: fromIoredis }
 
@@ -60,6 +61,11 @@ const doors: Record<string, (limiter: Decider, count: number, serve: Serve) => S
   Express: (limiter, count, serve) => {
     const app = express()
     app.use(onExpress.rateLimit({ limiter, limits: window(count, '1h'), onError: ignored }))
+    app.get('/', (_, res) => { res.send(serve()) })
+    return site(app)
+  },
+  [unlimited]: (_limiter, _count, serve) => {
+    const app = express()
     app.get('/', (_, res) => { res.send(serve()) })
     return site(app)
   },
@@ -167,10 +173,11 @@ interface Flood {
   statuses: Record<string, number>
   errors: Record<string, number>
   lines: string[]
+  tookMs: number[]
 }
 
 /** Floods a door, and returns what came of it. */
-async function flood(door: string, client: keyof typeof clients, server: Server, count: number, ms: number): Promise<Flood> {
+async function flood(door: string, client: keyof typeof clients, server: Server, count: number, ms: number, of = callers, all = requests): Promise<Flood> {
   const lines: string[] = []
   const logger = { info: (line: string) => { lines.push(line) }, error: (line: string) => { lines.push(line) } }
   await using limiter = await clients[client](server.url, { logger })
@@ -188,9 +195,9 @@ async function flood(door: string, client: keyof typeof clients, server: Server,
     listener.keepAliveTimeout = 0 // or it ends a connection that is idle for 5 s just as the flooder sends
     if (!listener.listening) await once(listener.listen(0, '127.0.0.1', 4096), 'listening')
     const { port } = listener.address() as AddressInfo
-    const words = [path.join(import.meta.dirname, 'flooder.mjs'), String(port), String(callers), String(requests)]
+    const words = [path.join(import.meta.dirname, 'flooder.mjs'), String(port), String(of), String(all)]
     const { stdout } = await run(process.execPath, words, { maxBuffer: 1 << 30 })
-    return { served, errors: counting.errors, lines, ...(JSON.parse(stdout) as Pick<Flood, 'statuses'>) }
+    return { served, errors: counting.errors, lines, ...(JSON.parse(stdout) as Pick<Flood, 'statuses' | 'tookMs'>) }
   } finally {
     await close()
   }
@@ -201,6 +208,7 @@ describe(`${callers} callers at a time, ${requests} requests, handlers that comp
   before(async () => { server = await Server.start('--maxclients', '10000') })
   after(() => server.stop())
   for (const door of Object.keys(doors)) {
+    if (door === unlimited) continue
     for (const client of Object.keys(clients) as (keyof typeof clients)[]) {
       test(`${door} over ${client}: the limit passes, and no more`, async () => {
         await server.do('FLUSHALL')
@@ -220,4 +228,27 @@ describe(`${callers} callers at a time, ${requests} requests, handlers that comp
       assert.deepEqual([served, errors, statuses], [requests, {}, { 200: requests }])
     }
   })
+
+  // A limit that is far and none in turn: what callers wait for in both is the processor.
+  for (const of of [50, 1000]) {
+    for (const client of Object.keys(clients) as (keyof typeof clients)[]) {
+      test(`${of} callers of Express over ${client} wait as without a limiter`, { skip: !full && 'make test-load runs it' }, async (t) => {
+        await server.do('FLUSHALL')
+        const all = Math.max(of, 300)
+        const tookMs: Record<string, number[]> = { [unlimited]: [], Express: [] }
+        for (const door of [unlimited, 'Express', unlimited, 'Express']) {
+          const { served, errors, lines, statuses, tookMs: these } = await flood(door, client, server, 1_000_000, 10, of, all)
+          assert.deepEqual([served, errors, lines, statuses], [all, {}, [], { 200: all }], door)
+          tookMs[door]?.push(...these)
+        }
+        for (const [door, took] of Object.entries(tookMs)) {
+          const [half, late] = [0.5, 0.99].map((part) => took.sort((a, b) => a - b)[Math.floor(took.length * part)]?.toFixed())
+          t.diagnostic(`${door}: half within ${half} ms, 99 % within ${late} ms`)
+        }
+        await server.do('FLUSHALL')
+        const { served, errors, lines } = await flood('Express', client, server, 20, 10, of, all)
+        assert.deepEqual([served, errors['OUTAGE'], lines], [20, undefined, []])
+      })
+    }
+  }
 })
