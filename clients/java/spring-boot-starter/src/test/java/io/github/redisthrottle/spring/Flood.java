@@ -17,6 +17,7 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
 
 /**
  * Many requests at once, and what became of them.
@@ -44,6 +45,26 @@ public record Flood(Map<Integer, Integer> statuses, int undecided, List<Long> to
     }
     threads.shutdown();
     return new Flood(statuses, undecided, took.stream().sorted().toList());
+  }
+
+  /**
+   * Sends floods to two paths in turns, so that a machine which others use is as busy for the one as for the other, and
+   * returns what became of all requests to each.
+   */
+  static List<Flood> inTurns(int port, String one, String other, int rounds, int requests, int parallel) {
+    Flood first = send(port, one, requests, parallel);
+    Flood second = send(port, other, requests, parallel);
+    for (int i = 1; i < rounds; i++) {
+      first = first.and(send(port, one, requests, parallel));
+      second = second.and(send(port, other, requests, parallel));
+    }
+    return List.of(first, second);
+  }
+
+  private Flood and(Flood next) {
+    Map<Integer, Integer> all = new TreeMap<>(statuses);
+    next.statuses.forEach((status, count) -> all.merge(status, count, Integer::sum));
+    return new Flood(all, undecided + next.undecided, Stream.of(tookMs, next.tookMs).flatMap(List::stream).sorted().toList());
   }
 
   private static String response(int port, String path, Queue<Long> took) {

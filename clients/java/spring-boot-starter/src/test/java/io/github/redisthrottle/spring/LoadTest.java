@@ -182,11 +182,13 @@ class LoadTest {
         Application application = kind.start(client, server)) {
       Flood.send(port(application), "/free/waits", 400 * ROUNDS, 50); // the first requests, which load classes
       for (int callers : new int[] {50, 1000}) {
-        Flood unlimited = Flood.send(port(application), "/unlimited/waits", Math.max(1000, 2 * callers) * ROUNDS, callers);
-        Flood free = Flood.send(port(application), "/free/waits", Math.max(1000, 2 * callers) * ROUNDS, callers);
+        int requests = Math.max(1000, 2 * callers);
+        List<Flood> both = Flood.inTurns(port(application), "/unlimited/waits", "/free/waits", 3 * ROUNDS, requests, callers);
+        Flood unlimited = both.get(0);
+        Flood free = both.get(1);
         System.out.printf("%s on %s, %d callers of a handler that waits, without a limit: %s%nwith one: %s%n", kind, client, callers, unlimited, free);
         assertEquals(0, free.undecided(), free::toString);
-        assertEquals(Math.max(1000, 2 * callers) * ROUNDS, free.count(200) + free.count(503), free::toString);
+        assertEquals(3 * ROUNDS * requests, free.count(200) + free.count(503), free::toString);
       }
     }
   }
@@ -205,8 +207,9 @@ class LoadTest {
     try (Server server = Server.start();
         Application application = kind.start(client, server)) {
       Flood.send(port(application), "/free/work", 200 * ROUNDS, 50); // the first requests, which load classes
-      Flood unlimited = Flood.send(port(application), "/unlimited/work", 1000 * ROUNDS, 1000);
-      Flood free = Flood.send(port(application), "/free/work", 1000 * ROUNDS, 1000);
+      List<Flood> both = Flood.inTurns(port(application), "/unlimited/work", "/free/work", ROUNDS, 1000, 1000);
+      Flood unlimited = both.get(0);
+      Flood free = both.get(1);
       Flood thousand = Flood.send(port(application), "/tight/work", 1000 * ROUNDS, 1000);
       System.out.printf("%s on %s, a thousand callers, without a limit: %s%nwith one: %s%n100 an hour: %s%n", kind, client, unlimited, free, thousand);
       assertEquals(0, free.undecided(), free::toString);
