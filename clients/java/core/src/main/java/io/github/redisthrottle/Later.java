@@ -4,6 +4,7 @@ import java.lang.System.Logger;
 import java.lang.System.Logger.Level;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.ReentrantLock;
@@ -105,7 +106,8 @@ final class Later {
     } finally {
       lock.unlock();
     }
-    decider.decide(first.call).whenComplete((result, error) -> locked(() -> ended(first, result, Errors.unwrapped(error))));
+    Stages.ask(() -> decider.decide(first.call), new CompletableFuture<>())
+        .whenComplete((result, error) -> locked(() -> ended(first, result, Errors.unwrapped(error))));
   }
 
   private void ended(Owed one, Result result, Throwable error) {

@@ -193,8 +193,7 @@ public final class Lease implements AutoCloseable {
       return;
     }
     long sent = System.nanoTime();
-    decider
-        .decide(Call.renew(key, Duration.ofNanos(ttlNs)).id(id))
+    Stages.ask(() -> decider.decide(Call.renew(key, Duration.ofNanos(ttlNs)).id(id)), new CompletableFuture<>())
         .whenComplete(
             (renewed, error) -> {
               if (error != null) {

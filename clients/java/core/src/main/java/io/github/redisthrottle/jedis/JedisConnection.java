@@ -17,6 +17,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executor;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
@@ -154,7 +155,7 @@ public final class JedisConnection implements io.github.redisthrottle.connection
       return collected;
     }
     CompletableFuture<Object> reply = new CompletableFuture<>();
-    executor.execute(() -> run(command, reply, null));
+    execute(command, List.of(reply), () -> run(command, reply, null));
     return reply;
   }
 
@@ -181,7 +182,9 @@ public final class JedisConnection implements io.github.redisthrottle.connection
   @Override
   public CompletionStage<Object> sendAtomically(List<Command> commands) {
     CompletableFuture<Object> reply = new CompletableFuture<>();
-    executor.execute(
+    execute(
+        commands.get(0),
+        List.of(reply),
         () -> {
           try (Taken taken = take(commands.get(0), null)) {
             reply.complete(transaction(taken, commands));
@@ -190,6 +193,16 @@ public final class JedisConnection implements io.github.redisthrottle.connection
           }
         });
     return reply;
+  }
+
+  /** Sends something in a thread of the executor. Where that takes no more, it is an overload. */
+  private void execute(Command command, List<CompletableFuture<Object>> replies, Runnable exchange) {
+    try {
+      executor.execute(exchange);
+    } catch (RejectedExecutionException e) {
+      OverloadException overload = new OverloadException(command + ": the executor takes no more calls", e);
+      replies.forEach(reply -> reply.completeExceptionally(overload));
+    }
   }
 
   private Object transaction(Taken taken, List<Command> commands) {
@@ -224,6 +237,9 @@ public final class JedisConnection implements io.github.redisthrottle.connection
   }
 
   private void run(Command command, CompletableFuture<Object> reply, @Nullable Waiting waiting) {
+    if (reply.isDone()) { // its caller has left
+      return;
+    }
     try {
       reply.complete(exchange(command, waiting));
     } catch (RuntimeException e) {
@@ -389,7 +405,7 @@ public final class JedisConnection implements io.github.redisthrottle.connection
   private void sendTogether(List<Together.Sent> calls) {
     Map<String, List<Together.Sent>> byServer = new LinkedHashMap<>();
     calls.forEach(call -> byServer.computeIfAbsent(nodeOf(call.command().key()), server -> new ArrayList<>()).add(call));
-    byServer.values().forEach(some -> executor.execute(() -> pipeline(some)));
+    byServer.values().forEach(some -> execute(some.get(0).command(), some.stream().map(Together.Sent::reply).toList(), () -> pipeline(some)));
   }
 
   private void pipeline(List<Together.Sent> calls) {
