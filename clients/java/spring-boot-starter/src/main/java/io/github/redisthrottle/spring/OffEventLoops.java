@@ -1,8 +1,13 @@
 package io.github.redisthrottle.spring;
 
+import io.github.redisthrottle.Call;
 import io.github.redisthrottle.Decider;
+import io.github.redisthrottle.OverloadException;
+import io.github.redisthrottle.Result;
 import io.github.redisthrottle.connection.Handover;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.RejectedExecutionException;
 import reactor.core.scheduler.Scheduler;
 import reactor.core.scheduler.Schedulers;
 
@@ -19,7 +24,36 @@ final class OffEventLoops implements DeciderCustomizer, AutoCloseable {
 
   @Override
   public Decider customize(Decider next) {
-    return call -> Handover.of(CompletableFuture.supplyAsync(() -> next.decide(call), threads::schedule).thenCompose(stage -> stage));
+    return call -> {
+      CompletableFuture<Result> decided = new CompletableFuture<>();
+      try {
+        var unused = threads.schedule(() -> decide(next, call, decided));
+      } catch (RejectedExecutionException e) {
+        decided.completeExceptionally(new OverloadException(call.verb() + ": as many calls wait for a thread as may", e));
+      }
+      return Handover.of(decided);
+    };
+  }
+
+  /** Decides a call, unless its caller has left. One that leaves later cancels it, and so leaves the line. */
+  private static void decide(Decider next, Call call, CompletableFuture<Result> decided) {
+    if (decided.isDone()) {
+      return;
+    }
+    try {
+      CompletionStage<Result> deciding = next.decide(call);
+      decided.whenComplete((result, error) -> deciding.toCompletableFuture().cancel(true));
+      deciding.whenComplete(
+          (result, error) -> {
+            if (error != null) {
+              decided.completeExceptionally(error);
+            } else {
+              decided.complete(result);
+            }
+          });
+    } catch (RuntimeException e) {
+      decided.completeExceptionally(e);
+    }
   }
 
   @Override

@@ -204,11 +204,26 @@ class OutgoingTest {
 
   @Test
   void aSubscriberThatCancelsLeavesTheLine() {
+    leavesTheLine(application, "sub");
+  }
+
+  /** It is decided in other threads than those of its callers. */
+  @Test
+  void aSubscriberThatCancelsOnJedisInWebFluxLeavesTheLine() {
+    String[] properties = {"redis-throttle.outgoing.long.limits=RATE 1/h", "redis-throttle.outgoing.long.max-wait=2h"};
+    try (Application other =
+        Application.start(WebApplicationType.REACTIVE, server, List.of(), properties[0], properties[1], "spring.data.redis.client-type=jedis")) {
+      leavesTheLine(other, "jedis");
+    }
+  }
+
+  private static void leavesTheLine(Application in, String part) {
+    OutgoingLimit hourly = in.bean(OutgoingLimits.class).get("long").of(part);
     AtomicReference<Throwable> dropped = new AtomicReference<>();
     Hooks.onErrorDropped(dropped::set);
     try {
-      limits.get("long").of("sub").take();
-      WebClient client = WebClient.builder().filter(new LimitedExchanges(limits.get("long").of("sub"))).build();
+      hourly.take();
+      WebClient client = WebClient.builder().filter(new LimitedExchanges(hourly)).build();
       served(
           0,
           () -> {
@@ -217,9 +232,10 @@ class OutgoingTest {
             subscriber.dispose();
             awaitBlocked(0);
           });
-      Limiter limiter = application.bean(Limiter.class);
-      assertEquals(1, limiter.refund("outgoing:long:sub", 1, HOURLY));
-      assertTrue(limiter.limit("outgoing:long:sub", HOURLY).allowed(), "nobody else has taken the unit");
+      Limiter limiter = in.bean(Limiter.class);
+      String key = "outgoing:long:" + part;
+      assertEquals(1, limiter.refund(key, 1, HOURLY));
+      assertTrue(limiter.limit(key, HOURLY).allowed(), "nobody else has taken the unit");
     } finally {
       Hooks.resetOnErrorDropped();
     }
