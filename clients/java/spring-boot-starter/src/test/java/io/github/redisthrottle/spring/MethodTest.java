@@ -10,6 +10,7 @@ import io.github.redisthrottle.spring.Application.Reports;
 import io.github.redisthrottle.spring.Application.User;
 import io.github.redisthrottle.testing.Server;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
@@ -76,6 +77,37 @@ class MethodTest {
     reports.stage("mia").toCompletableFuture().join();
     CompletionException denied = assertThrows(CompletionException.class, () -> reports.stage("mia").toCompletableFuture().join());
     assertInstanceOf(LimitedException.class, denied.getCause());
+  }
+
+  /** It takes long. */
+  static class Exporter {
+    private final CompletableFuture<String> export = new CompletableFuture<>();
+    private volatile boolean called;
+
+    @RateLimit(limits = "RATE 5/h", name = "export")
+    public CompletableFuture<String> export() {
+      called = true;
+      return export;
+    }
+
+    public boolean isCalled() {
+      return called;
+    }
+
+    public boolean isCancelled() {
+      return export.isCancelled();
+    }
+  }
+
+  @Test
+  void aCallerThatCancelsItsFutureCancelsThatOfTheMethod() {
+    try (Application exports = Application.start(WebApplicationType.NONE, server, List.of(Exporter.class))) {
+      Exporter exporter = exports.bean(Exporter.class);
+      CompletableFuture<String> mine = exporter.export();
+      Server.await("the method is called", exporter::isCalled);
+      assertTrue(mine.cancel(true));
+      Server.await("it is cancelled", exporter::isCancelled);
+    }
   }
 
   @Test

@@ -29,6 +29,9 @@ import org.springframework.util.ClassUtils;
 public final class RateLimitInterceptor implements MethodInterceptor {
   private static final boolean REACTOR = ClassUtils.isPresent("reactor.core.publisher.Mono", RateLimitInterceptor.class.getClassLoader());
 
+  /** In place of a method whose caller has left. */
+  private static final CompletionStage<Object> NOTHING = new CompletableFuture<>();
+
   private final BeanFactory beans;
   private final DefaultParameterNameDiscoverer discoverer = new DefaultParameterNameDiscoverer();
   private final Map<Method, LimitedMethod> methods = new ConcurrentHashMap<>();
@@ -111,9 +114,36 @@ public final class RateLimitInterceptor implements MethodInterceptor {
     MethodInvocation copy = ((ProxyMethodInvocation) invocation).invocableClone();
     CallersContext caller = CallersContext.capture();
     CompletableFuture<Void> deciding = decide(method, invocation, request()).toCompletableFuture();
-    return deciding
-        .handle((unused, failed) -> caller.call(() -> failed == null ? proceed(copy) : instead(method, copy, Answers.unwrapped(failed))))
-        .thenCompose(stage -> stage);
+    CompletableFuture<Object> returned = new CompletableFuture<>();
+    cancels(returned, deciding);
+    var unused =
+        deciding
+            .handle((decided, failed) -> returned.isDone() ? NOTHING
+                : caller.call(() -> failed == null ? proceed(copy) : instead(method, copy, Answers.unwrapped(failed))))
+            .thenCompose(
+                stage -> {
+                  cancels(returned, stage);
+                  return stage;
+                })
+            .whenComplete(
+                (value, error) -> {
+                  if (error != null) {
+                    returned.completeExceptionally(error);
+                  } else {
+                    returned.complete(value);
+                  }
+                });
+    return returned;
+  }
+
+  /** Has a caller that cancels what it was given cancel a stage, as it would without a limit. */
+  private static void cancels(CompletableFuture<?> returned, CompletionStage<?> stage) {
+    returned.whenComplete(
+        (value, error) -> {
+          if (returned.isCancelled()) {
+            stage.toCompletableFuture().cancel(true);
+          }
+        });
   }
 
   @SuppressWarnings("unchecked")
