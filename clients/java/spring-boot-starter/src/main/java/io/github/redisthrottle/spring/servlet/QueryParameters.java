@@ -22,7 +22,12 @@ final class QueryParameters {
     return null;
   }
 
+  /** What is not encoded as it should be counts as it came: a client that writes it is limited like any other. */
   private static String decoded(String text) {
-    return URLDecoder.decode(text, StandardCharsets.UTF_8);
+    try {
+      return URLDecoder.decode(text, StandardCharsets.UTF_8);
+    } catch (IllegalArgumentException e) {
+      return text;
+    }
   }
 }
