@@ -30,7 +30,7 @@ public final class RateLimitInterceptor implements MethodInterceptor {
   private static final boolean REACTOR = ClassUtils.isPresent("reactor.core.publisher.Mono", RateLimitInterceptor.class.getClassLoader());
 
   /** In place of a method whose caller has left. */
-  private static final CompletionStage<Object> NOTHING = new CompletableFuture<>();
+  private static final CompletionStage<Object> NOTHING = CompletableFuture.completedFuture("");
 
   private final BeanFactory beans;
   private final DefaultParameterNameDiscoverer discoverer = new DefaultParameterNameDiscoverer();
@@ -115,7 +115,7 @@ public final class RateLimitInterceptor implements MethodInterceptor {
     CallersContext caller = CallersContext.capture();
     CompletableFuture<Void> deciding = decide(method, invocation, request()).toCompletableFuture();
     CompletableFuture<Object> returned = new CompletableFuture<>();
-    cancels(returned, deciding);
+    returned.whenComplete((value, error) -> deciding.cancel(true)); // changes nothing unless the caller has left
     var unused =
         deciding
             .handle((decided, failed) -> returned.isDone() ? NOTHING
