@@ -210,9 +210,13 @@ class OutgoingTest {
   /** It is decided in other threads than those of its callers. */
   @Test
   void aSubscriberThatCancelsOnJedisInWebFluxLeavesTheLine() {
-    String[] properties = {"redis-throttle.outgoing.long.limits=RATE 1/h", "redis-throttle.outgoing.long.max-wait=2h"};
-    try (Application other =
-        Application.start(WebApplicationType.REACTIVE, server, List.of(), properties[0], properties[1], "spring.data.redis.client-type=jedis")) {
+    String[] properties = {
+      "redis-throttle.outgoing.long.limits=RATE 1/h",
+      "redis-throttle.outgoing.long.max-wait=2h",
+      "spring.data.redis.client-type=jedis",
+      "spring.data.redis.port=" + server.port,
+    };
+    try (Application other = Application.start(WebApplicationType.REACTIVE, null, List.of(), properties)) {
       leavesTheLine(other, "jedis");
     }
   }
