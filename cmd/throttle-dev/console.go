@@ -87,7 +87,7 @@ func (o *options) consoleClient(own net.Addr) (redis.UniversalClient, error) {
 		return nil, err
 	case cluster != nil:
 		cluster.DialTimeout, cluster.ReadTimeout, cluster.WriteTimeout, cluster.PoolTimeout = consoleTimeout, consoleTimeout, consoleTimeout, consoleTimeout
-		cluster.ContextTimeoutEnabled, cluster.PoolSize = true, consoleConnections
+		cluster.ContextTimeoutEnabled, cluster.PoolSize, cluster.DisableIdentity = true, consoleConnections, true
 		return redis.NewClusterClient(cluster), nil
 	}
 	return redis.NewClient(patient(single)), nil
@@ -96,6 +96,7 @@ func (o *options) consoleClient(own net.Addr) (redis.UniversalClient, error) {
 func patient(o *redis.Options) *redis.Options {
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = consoleTimeout, consoleTimeout, consoleTimeout, consoleTimeout
 	o.DialerRetries, o.ContextTimeoutEnabled, o.PoolSize = 1, true, consoleConnections
+	o.DisableIdentity = true // a user with the rights that the page names may not tell it
 	return o
 }
 

@@ -223,7 +223,7 @@ func readHash(ctx context.Context, url, hash string) (*source, error) {
 	if err != nil {
 		return nil, errors.New("--policies: expected a file, or a URL such as redis://host:6379, rediss:// or unix:///path") // it may hold a password
 	}
-	o.DialerRetries, o.MaxRetries = 1, -1
+	o.DialerRetries, o.MaxRetries, o.DisableIdentity = 1, -1, true
 	client := redis.NewClient(o)
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(ctx, redisPatience)

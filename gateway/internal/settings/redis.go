@@ -20,6 +20,7 @@ func (r *Redis) Client(certificates *Certificates) (redis.UniversalClient, error
 	o := &redis.UniversalOptions{
 		DialTimeout: r.Timeout, ReadTimeout: r.Timeout, WriteTimeout: r.Timeout, PoolTimeout: r.Timeout,
 		DialerRetries: 1, ContextTimeoutEnabled: true, PoolSize: r.PoolSize, PipelinePoolSize: -1,
+		DisableIdentity: true, // a user with the rights that the page names may not tell it
 	}
 	err := r.address(o)
 	if err != nil {
