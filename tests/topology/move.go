@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"redis-throttle/tests/resp"
 	"redis-throttle/tests/server"
 )
 
@@ -85,8 +86,15 @@ func (c *Cluster) EndMove(slot int, from, to *server.Server) {
 	c.setSlot(from, slot, "NODE", c.ID(to))
 }
 
+// setSlot waits for a replica if need be: Valkey has one take part.
 func (c *Cluster) setSlot(s *server.Server, slot int, words ...string) {
-	s.MustDo(append([]string{"CLUSTER", "SETSLOT", strconv.Itoa(slot)}, words...)...)
+	command := append([]string{"CLUSTER", "SETSLOT", strconv.Itoa(slot)}, words...)
+	var v resp.Value
+	require.Eventually(c.t, func() bool {
+		v = s.Do(command...)
+		return !strings.HasPrefix(v.Text, "NOREPLICAS")
+	}, time.Minute, 5*time.Millisecond)
+	require.False(c.t, v.IsError(), "%q answers %v", command, v)
 }
 
 // MoveKeyByKey is how resharding is done by hand.
