@@ -22,7 +22,7 @@ import (
 type twin struct {
 	host  embedded.Host
 	nowNs int64
-	isDev bool // the server is throttle-dev, which cuts off the longest expiries there are, by less than a second
+	isDev bool // the server is throttle-dev, which cuts off the longest expiries there are
 }
 
 func (w *twin) Do(words ...string) resp.Value {
@@ -141,14 +141,30 @@ func (w *twin) requireStats(t *testing.T, s *server.Server) {
 	}
 }
 
+// cutAs is a reply with its instants after 2286 as throttle-dev has them, which holds no more than 292 years: it cuts
+// off the last second, and what a key in use stays longer, and so moves an expiry at another call.
+func cutAs(own, server resp.Value) resp.Value {
+	const in2286, most = 10_000_000_000_000, 3_601_000
+	if min(own.Int, server.Int) > in2286 && max(own.Int-server.Int, server.Int-own.Int) <= most {
+		return server
+	}
+	if len(own.Elems) == len(server.Elems) {
+		own.Elems = slices.Clone(own.Elems)
+		for i := range own.Elems {
+			own.Elems[i] = cutAs(own.Elems[i], server.Elems[i])
+		}
+	}
+	return own
+}
+
 // differences runs the calls on the twin, and names the first whose reply differs from the server's.
 func (w *twin) differences(calls [][]string, server []resp.Value) string {
 	for i, words := range calls {
 		own := w.Do(words...)
-		const in2286 = 10_000_000_000_000
-		cut := own.Int - server[i].Int
-		isCut := w.isDev && words[0] == "PEXPIRETIME" && own.Int > in2286 && cut > 0 && cut <= 1000 // the last second that fits
-		if !isCut && !alike(own, server[i]) {
+		if w.isDev && (words[0] == "PEXPIRETIME" || words[0] == "CL.INSPECT") {
+			own = cutAs(own, server[i])
+		}
+		if !alike(own, server[i]) {
 			return fmt.Sprintf("%d %s\nserver   %v\nembedded %v", w.nowNs, strings.Join(words, " "), server[i], own)
 		}
 	}
