@@ -101,14 +101,6 @@ def address(pair: Pair) -> Iterator[Address]:
     address.stop()
 
 
-@pytest.fixture(params=["threads", "asyncio"])
-def get(request: pytest.FixtureRequest) -> Iterator[Ask]:
-    ask = Ask(request.param == "asyncio")
-    yield ask
-    if ask.runner is not None:
-        ask.runner.close()
-
-
 def at_once(get: Ask, limiter: Any, n: int) -> None:
     """Make calls at the same time, so that several connections are open."""
     if not get.asynchronous:

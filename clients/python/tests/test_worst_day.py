@@ -4,7 +4,6 @@ to a server without the library."""
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,14 +14,6 @@ from test_doors import libraries
 from test_outages import certificate
 
 DAY = fixed(1_000_000, "1d")
-
-
-@pytest.fixture(params=["threads", "asyncio"])
-def get(request: pytest.FixtureRequest) -> Iterator[Ask]:
-    ask = Ask(request.param == "asyncio")
-    yield ask
-    if ask.runner is not None:
-        ask.runner.close()
 
 
 def ends(get: Ask, limiter: Any) -> type[Exception] | None:
