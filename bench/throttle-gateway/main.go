@@ -49,6 +49,7 @@ type options struct {
 	Only     string        `default:"." help:"Measure those alone whose names this regular expression matches."`
 	Profile  string        `type:"existingdir" help:"Folder for CPU profiles of the gateway."`
 	Empty    bool          `hidden:"" help:"Serve as a handler that does nothing."`
+	Asks     string        `hidden:"" help:"How it asks Redis before it answers: alone, or together with other requests."`
 	Callers  int           `default:"32" help:"Goroutines that ask without a pause, on eight connections."`
 	Lasts    time.Duration `name:"seconds" default:"5s" help:"How long each is measured in a round."`
 	Rounds   int           `default:"3" help:"How often each is measured, in turns. The table shows the median of each figure."`
@@ -99,6 +100,8 @@ func run(ctx context.Context, o options) (err error) {
 	self := must.Get(os.Executable())
 	all := []*contender{
 		{name: "empty handler", start: overGRPC(self, "", "--empty")},
+		{name: "handler that asks Redis", start: overGRPC(self, "", "--empty", "--asks=alone")},
+		{name: "handler that asks Redis in shared pipelines", start: overGRPC(self, "", "--empty", "--asks=together")},
 		{name: "throttle-gateway", start: overGRPC(o.Gateway, "")},
 		{name: "throttle-gateway, compat", start: overGRPC(o.Gateway, "compat: true\n")},
 	}
