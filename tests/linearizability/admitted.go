@@ -71,7 +71,7 @@ func (a *admitted) begin() object {
 var admittedIDs = []string{"a", "b", "c"}
 
 func (a *admitted) call(r *rand.Rand) *call {
-	id, ttl := admittedIDs[r.IntN(len(admittedIDs))], time.Duration(3+r.IntN(25))*time.Millisecond
+	id, ttl := admittedIDs[r.IntN(len(admittedIDs))], lasting(r)
 	members := a.members
 	if r.IntN(4) == 0 {
 		members = []one{a.members[r.IntN(len(a.members))]}

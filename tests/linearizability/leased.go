@@ -94,8 +94,16 @@ func (l *leased) does(words []string, run func(m *naive.Leases, nowNs int64) []i
 	}}
 }
 
+// lasting is a TTL. Most leases lapse soon, but some last for longer than a slot of a cluster takes to move.
+func lasting(r *rand.Rand) time.Duration {
+	if r.IntN(10) == 0 {
+		return time.Minute
+	}
+	return time.Duration(3+r.IntN(25)) * time.Millisecond
+}
+
 func (l *leased) call(r *rand.Rand) *call {
-	slots, ttl, id := l.slots, time.Duration(3+r.IntN(25))*time.Millisecond, l.anID(r)
+	slots, ttl, id := l.slots, lasting(r), l.anID(r)
 	if r.IntN(10) == 0 {
 		slots = r.Int64N(l.slots + 3)
 	}
@@ -110,6 +118,7 @@ func (l *leased) call(r *rand.Rand) *call {
 		return l.lease([]string{"a", "b", "c", "d"}[r.IntN(4)], slots, ttl)
 	}
 	id, timeout := l.newID(r), time.Duration(1+r.IntN(20))*time.Millisecond
+	ttl = min(ttl, 20*time.Millisecond) // few ask for its end
 	if !l.mayWait() {
 		return l.lease(id, slots, ttl)
 	}

@@ -217,6 +217,10 @@ func TestCallsOfASlotThatChangesHandsAreLinearizable(t *testing.T) {
 		from, to := masters[0], masters[1]
 		tag, slot := c.TagAmongLowest(from)
 		s := all.on(t, "{"+tag+"}")
+		c.BetweenKeys = func() { // calls find some keys here and some there
+			sofar := s.load.history.size()
+			assert.Eventually(t, func() bool { return s.load.history.size() > sofar+20 }, patience, time.Millisecond)
+		}
 		s.requireLinearizable(s.run(from, s.often(1, 30*time.Millisecond, func() {
 			way.Pass(c, slot, from, to)
 			if way.Name == "key by key" {

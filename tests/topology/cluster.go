@@ -21,7 +21,9 @@ import (
 // Cluster is a cluster that scripts/form-cluster put together.
 type Cluster struct {
 	Nodes []*server.Server
-	t     testing.TB
+	// BetweenKeys is called before each key of a slot that moves key by key, unless it is nil.
+	BetweenKeys func()
+	t           testing.TB
 }
 
 // StartCluster starts three masters with a replica each, which takes over from its

@@ -101,15 +101,14 @@ func (c *Cluster) setSlot(s *server.Server, slot int, words ...string) {
 func (c *Cluster) MoveKeyByKey(slot int, from, to *server.Server) {
 	c.BeginMove(slot, from, to)
 	for {
-		keys := from.MustDo("CLUSTER", "GETKEYSINSLOT", strconv.Itoa(slot), "2").Elems
+		if c.BetweenKeys != nil {
+			c.BetweenKeys()
+		}
+		keys := from.MustDo("CLUSTER", "GETKEYSINSLOT", strconv.Itoa(slot), "1").Elems
 		if len(keys) == 0 {
 			break
 		}
-		migrate := []string{"MIGRATE", to.Host, strconv.Itoa(to.Port), "", "0", "10000", "KEYS"}
-		for _, key := range keys {
-			migrate = append(migrate, key.Text)
-		}
-		from.MustDo(migrate...) // NOKEY, which is fine, for a key that expired meanwhile
+		from.MustDo("MIGRATE", to.Host, strconv.Itoa(to.Port), keys[0].Text, "0", "10000") // NOKEY, which is fine, for a key that expired meanwhile
 	}
 	c.EndMove(slot, from, to)
 }
