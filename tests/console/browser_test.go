@@ -250,6 +250,7 @@ func TestAPolicyIsChangedUnderLoad(t *testing.T) {
 	w.Click("#enforce", 0, 0)
 	w.confirm()
 	require.Eventually(t, func() bool { return last() == 429 }, patience, 1)
+	w.Await("the page knows it", `!document.querySelector('#policies').textContent.includes('rehearsed')`) // or somebody else would have changed it meanwhile
 	w.act("policies", "api", "remove")
 	w.confirm()
 	require.Eventually(t, func() bool { return last() == 200 }, patience, 1)
