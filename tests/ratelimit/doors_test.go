@@ -358,6 +358,30 @@ func TestAServerThatIsSentScriptsIsAskedAgainLater(t *testing.T) {
 	})
 }
 
+// A program that only waits, which takes the module, notices one that appears, as others do.
+func TestAModuleThatAppearsIsNoticedByCallersThatWait(t *testing.T) {
+	t.Parallel()
+	server.NeedsServer(t, "functions")
+	s := server.Start(t, server.WithoutModule(), server.Config("enable-module-command yes"))
+	options := s.Client().Options()
+	so, err := server.ModulePath()
+	require.NoError(t, err)
+	synctest.Test(t, func(t *testing.T) { // its time passes by itself
+		client := redis.NewClient(&redis.Options{Addr: options.Addr, MaxRetries: -1})
+		defer client.Close()
+		limiter := limiterOn(client, new(kit.Log), 0)
+		limits := ratelimit.Limits{ratelimit.Fixed(5, 365*day)}
+		_, err := limiter.Limit(t.Context(), "k", limits, 1)
+		require.NoError(t, err)
+		_, err = limiter.Wait(t.Context(), "k", limits, 1)
+		require.ErrorIs(t, err, ratelimit.ErrNoModule)
+		s.MustDo("MODULE", "LOAD", so)
+		time.Sleep(6 * time.Minute)
+		_, err = limiter.Wait(t.Context(), "k", limits, 1)
+		require.NoError(t, err)
+	})
+}
+
 // A pipeline is sent before anybody knows what the server has, so Queue says what to do instead.
 func TestQueueSaysThatItNeedsTheModule(t *testing.T) {
 	t.Parallel()

@@ -142,7 +142,7 @@ def test_a_server_that_is_sent_scripts_is_asked_again_later(bare: Server, get: A
     allow(bare)
     assert get(limiter.limit("k", DAY)).remaining == 8
     assert libraries(bare) == []
-    monkeypatch.setattr(doors, "_SCRIPTS", 0.0)
+    monkeypatch.setattr(doors, "_ASKED_AFTER", 0.0)
     assert get(limiter.limit("k", DAY)).remaining == 7
     assert libraries(bare) == [f"throttle_{doors.version()}"]
     get(limiter.close())
@@ -224,6 +224,30 @@ def test_a_server_that_gets_the_module_is_sent_its_commands(own_bare: Server, ge
     assert "has the module: calls are sent as its commands" in caplog.text
     assert libraries(own_bare) == []
     get(limiter.close())
+
+
+def test_a_module_that_appears_is_noticed_also_without_an_outage(own_bare: Server, get: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library, and the connection, stay as they are. A program that only waits notices it as well."""
+    from servers import module
+
+    monkeypatch.setattr(doors, "_ASKED_AFTER", 1.0)
+    limiter, waits = get.limiter(own_bare.url), get.limiter(own_bare.url)
+    assert get(limiter.limit("k", DAY)).remaining == 9
+    with pytest.raises(MistakeError, match="module"):
+        get(waits.wait("w", DAY))
+    own_bare.do("MODULE", "LOAD", module())
+
+    def noticed(act: Any, key: str, command: str) -> bool:
+        try:
+            get(act(key, DAY))
+        except MistakeError:
+            return False
+        return command in sent(own_bare)
+
+    await_true(lambda: noticed(limiter.limit, "k", "cl.limit"), "calls are sent as commands")
+    await_true(lambda: noticed(waits.wait, "w", "cl.wait"), "callers wait")
+    get(limiter.close())
+    get(waits.close())
 
 
 @pytest.fixture

@@ -156,10 +156,7 @@ func (d *Doors) Send(ctx context.Context, call *Command) (any, error) {
 	}
 tries:
 	for range mostTries {
-		now := s.now.Load()
-		if now.door > module && time.Since(now.since) > asksAfter && s.now.CompareAndSwap(now, new(standing)) {
-			continue
-		}
+		now := s.standing()
 		var reply any
 		switch now.door {
 		case unknown, module:
@@ -276,7 +273,18 @@ func (d *Doors) WithoutModule(ctx context.Context, key string) bool {
 		return false
 	}
 	s, _, err := d.server(ctx, key)
-	return err == nil && s.now.Load().door > module
+	return err == nil && s.standing().door > module
+}
+
+// standing is the door of a server. It is forgotten when it has stood for long.
+func (s *server) standing() *standing {
+	for {
+		now := s.now.Load()
+		if now.door <= module || time.Since(now.since) <= asksAfter {
+			return now
+		}
+		s.now.CompareAndSwap(now, new(standing))
+	}
 }
 
 // Lacks says whether err is the reply of a server that has no module, and the call may be sent otherwise.

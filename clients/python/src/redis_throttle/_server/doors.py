@@ -34,9 +34,9 @@ _TRIES = 5
 """How many answers that a server lacks what it was sent a call takes."""
 _ROUNDS = 3
 """How often somebody else may load a library while this process is about to."""
-_SCRIPTS = 300.0
-"""How long calls are sent as scripts before a server is asked again, in seconds: its rights, or what is loaded there,
-may have changed."""
+_ASKED_AFTER = 300.0
+"""How long calls are sent as functions or scripts before a server is asked again, in seconds: its rights, or what is
+loaded there, may have changed."""
 _NEWEST = 999_999
 """The version 99.99.99. What is no number up to it is no version."""
 _PATIENCE = 5.0
@@ -221,7 +221,7 @@ class _Known:
         key."""
         self.doors: dict[str, Door] = {}
         self.told: dict[str, Door] = {}
-        self.scripts_since: dict[str, float] = {}
+        self.since: dict[str, float] = {}
         self.right = ""
         """The command of the module that the user of some server may not run."""
         self.writes: set[str] = set()
@@ -275,13 +275,21 @@ class Doors:
 
     def without_module(self, server: str) -> bool:
         """Whether a server is known to have no module."""
-        return self.commands == "functions" or (not self.direct and self._known.doors.get(server) in ("library", "script"))
+        return self.commands == "functions" or (not self.direct and self._standing(server) in ("library", "script"))
+
+    def _standing(self, server: str) -> Door:
+        """Return the door of a server. It is forgotten when it has stood for long."""
+        door = self._known.doors.get(server, "")
+        if door in ("library", "script") and time.monotonic() - self._known.since[server] > _ASKED_AFTER:
+            self._forget(server, door)
+            return ""
+        return door
 
     def send(self, words: Words, key: str | bytes, command: str, server: str, lacking: bool = False) -> Steps:
         """Send a call that does not wait, through the door of a server. `lacking` says that it has just refused a
         command of the module."""
         for _ in range(_TRIES):
-            door = self._known.doors.get(server, "")
+            door = self._standing(server)
             if door in ("", "module"):
                 if self.commands == "auto" and not lacking:
                     try:
@@ -297,9 +305,6 @@ class Doors:
                 lacking = False
                 if (yield from self._ask(server, door, key)):
                     break
-                continue
-            if door == "script" and time.monotonic() - self._known.scripts_since[server] > _SCRIPTS:
-                self._forget(server, door)
                 continue
             sent = as_function(words) if door == "library" else as_script(words, writes=server in self._known.writes)
             try:
@@ -433,7 +438,6 @@ class Doors:
                 break
         loaded = (yield Alone([["EVAL", script(), "1", key, "cl_version"]], key))[0]
         if not isinstance(loaded, Exception):
-            self._known.scripts_since[server] = time.monotonic()
             self._found(server, "script", scripts, warn=True)
         elif _is_elsewhere(loaded):
             return True
@@ -494,6 +498,7 @@ class Doors:
 
     def _found(self, server: str, door: Door, text: str, warn: bool = False) -> None:
         with self._known.lock:
+            self._known.since[server] = time.monotonic()
             self._known.doors[server] = door
             before = self._known.told.get(server, "")
             self._known.told[server] = door
