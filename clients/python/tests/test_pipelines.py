@@ -241,3 +241,81 @@ def test_a_child_process_does_not_wait_for_calls_of_its_parent(own_server: Serve
         ended_well(forked(lambda: os.kill(own_server.process.pid, signal.SIGCONT), lambda: limiter.limit("child", PLENTY)))
         for thread in threads:
             thread.join()
+
+
+class GoneError(Exception):
+    """As gevent.Timeout is, wherever its caller is."""
+
+
+async def test_a_task_that_leaves_while_its_pipeline_connects_is_not_charged(own_server: Server) -> None:
+    async with AsyncLimiter.from_url(own_server.url, timeout="20s") as limiter:
+        await limiter.limit("k", PLENTY)
+        behind: Any = await limiter.decider._next._lines.here()  # type: ignore[attr-defined]
+        own_server.pause()
+        first = [asyncio.ensure_future(limiter.limit("k", PLENTY)) for _ in range(2)]
+        await asyncio.sleep(0)
+        connect, gate = behind._connection, asyncio.Event()
+        shared = [asyncio.ensure_future(limiter.limit("k", PLENTY)) for _ in range(3)]
+        while behind._under_way < 2 or len(behind._queue) < 3:
+            await asyncio.sleep(0.001)
+        connecting = asyncio.Event()
+
+        async def later() -> Any:
+            connecting.set()
+            await gate.wait()
+            return await connect()
+
+        behind._connection = later
+        own_server.resume()
+        await asyncio.gather(*first)
+        await connecting.wait()
+        shared[1].cancel()
+        await asyncio.sleep(0)
+        gate.set()
+        await asyncio.gather(shared[0], shared[2])
+        assert (await limiter.peek("k", PLENTY)).remaining == 1_000_000 - 5
+
+
+def test_a_thread_that_leaves_while_its_pipeline_connects_is_not_charged(own_server: Server) -> None:
+    def interrupt(*_: Any) -> None:
+        raise GoneError
+
+    with Limiter.from_url(own_server.url, timeout="20s") as limiter:
+        limiter.limit("k", PLENTY)
+        behind: Any = limiter.decider._next._transport  # type: ignore[attr-defined]
+        own_server.pause()
+        first = [threading.Thread(target=limiter.limit, args=("k", PLENTY)) for _ in range(2)]
+        for thread in first:
+            thread.start()
+        await_true(lambda: behind._under_way == 2, "calls are under way")
+        sender = threading.Thread(target=limiter.limit, args=("k", PLENTY))
+        sender.start()
+        await_true(lambda: len(behind._queue) == 1, "a call waits")
+        connect, connecting, gate = behind.pool.get_connection, threading.Event(), threading.Event()
+
+        def later(*arguments: Any) -> Any:
+            connecting.set()
+            gate.wait(PATIENCE)
+            return connect(*arguments)
+
+        def leave() -> None:
+            await_true(lambda: len(behind._queue) == 2, "the one that leaves waits, too")
+            await_true(lambda: behind.pool._in_use_connections != [], "calls are sent")
+            behind.pool.get_connection = later
+            own_server.resume()
+            connecting.wait(PATIENCE)
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+
+        before = signal.signal(signal.SIGUSR1, interrupt)
+        leaver = threading.Thread(target=leave)
+        leaver.start()
+        try:
+            with pytest.raises(GoneError):
+                limiter.limit("k", PLENTY)
+        finally:
+            leaver.join()
+            signal.signal(signal.SIGUSR1, before)
+            gate.set()
+        for thread in [*first, sender]:
+            thread.join()
+        assert limiter.peek("k", PLENTY).remaining == 1_000_000 - 4

@@ -331,6 +331,9 @@ class AsyncTransport(Pooled):
         try:
             async with self._room():
                 connection = await self._connection()
+                # Nobody is charged who has left while it connected.
+                batch = [entry for entry in batch if not entry[1].done()]
+                left = deque(waiting for _, waiting, _ in batch)
                 try:
                     async with self._talk(connection) as talk:
                         await connection.send_packed_command(connection.pack_commands([words for words, _, _ in batch]))

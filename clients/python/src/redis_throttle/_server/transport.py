@@ -25,13 +25,15 @@ from .pool import LONGEST, REDIRECTS, ROOM, WHO, Place, Pooled, Sign, asking, el
 class Waiting:
     """A call that waits to be sent, and then for its reply."""
 
-    __slots__ = ("batch", "done", "reply", "words")
+    __slots__ = ("batch", "done", "left", "reply", "words")
 
     def __init__(self, words: list[str | bytes]) -> None:
         self.words = words
         self.reply: Any = None
         self.batch: list[Waiting] | None = None
         self.done = threading.Event()
+        self.left = False
+        """Whether its caller was interrupted."""
 
 
 class Transport(Pooled):
@@ -200,6 +202,7 @@ class Transport(Pooled):
                 mine.done.wait()
         except BaseException:
             with self._lock:
+                mine.left = True
                 if mine in self._queue:
                     self._queue.remove(mine)
             if mine.batch and mine.batch[0] is mine and mine.done.is_set() and mine.reply is None:
@@ -226,6 +229,8 @@ class Transport(Pooled):
         try:
             with self._room():
                 connection = self.pool.get_connection(*self.arguments)
+                # Nobody is charged who has left while it connected.
+                batch[1:] = [waiting for waiting in batch[1:] if not waiting.left]
                 try:
                     connection.send_packed_command(connection.pack_commands([waiting.words for waiting in batch]))
                     for waiting in batch:
