@@ -11,6 +11,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.github.redisthrottle.lettuce.LettuceConnection;
 import io.github.redisthrottle.testing.Clients;
 import io.github.redisthrottle.testing.Server;
+import io.lettuce.core.ClientOptions;
+import io.lettuce.core.RedisClient;
+import io.lettuce.core.RedisURI;
+import io.lettuce.core.TimeoutOptions;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.time.Duration;
@@ -22,6 +26,7 @@ import java.util.concurrent.atomic.AtomicReference;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -65,6 +70,20 @@ class LimiterTest {
       assertFalse(limiter.reset("q"));
       assertEquals(Optional.empty(), limiter.limit("q", 4, quota).retryAfter());
       assertThrows(IllegalArgumentException.class, () -> limiter.limit("q", -1, quota));
+    }
+  }
+
+  @Test
+  void aWaitOutlastsTheTimeoutThatLettuceHasForCommands() {
+    Limit slow = rate(1, Duration.ofMillis(500));
+    RedisClient yours = RedisClient.create();
+    yours.setOptions(ClientOptions.builder().timeoutOptions(TimeoutOptions.enabled(Duration.ofMillis(50))).build());
+    RedisURI uri = RedisURI.create("redis://127.0.0.1:" + server.port);
+    try (Limiter limiter = Limiter.over(LettuceConnection.over(yours, uri, Duration.ofSeconds(30)))) {
+      limiter.waitFor("outlasts", slow);
+      Server.await("a caller waits", () -> limiter.waitFor("outlasts", slow).waited().toMillis() > 100);
+    } finally {
+      yours.shutdown();
     }
   }
 

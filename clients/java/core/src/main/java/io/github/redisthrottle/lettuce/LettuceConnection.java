@@ -7,6 +7,7 @@ import io.github.redisthrottle.connection.Handover;
 import io.lettuce.core.ClientOptions;
 import io.lettuce.core.RedisClient;
 import io.lettuce.core.RedisURI;
+import io.lettuce.core.TimeoutOptions;
 import io.lettuce.core.cluster.RedisClusterClient;
 import io.lettuce.core.resource.ClientResources;
 import java.time.Duration;
@@ -119,10 +120,16 @@ public final class LettuceConnection implements Connection {
       throw new IllegalArgumentException("timeout: " + timeout + " is shorter than a millisecond");
     }
     RedisClient client = RedisClient.create(resources);
-    // Calls know how long they wait. A connection that is late because this process is serves the next ones.
+    // Calls know how long they wait, and Lettuce would end also those that wait for their turn. A connection that is
+    // late because this process is serves the next ones.
     Duration connect = Duration.ofMillis(Math.max(timeout.toMillis(), CONNECT_MS));
     client.setOptions(
-        options.mutate().autoReconnect(false).socketOptions(options.getSocketOptions().mutate().connectTimeout(connect).build()).build());
+        options
+            .mutate()
+            .autoReconnect(false)
+            .timeoutOptions(TimeoutOptions.create())
+            .socketOptions(options.getSocketOptions().mutate().connectTimeout(connect).build())
+            .build());
     return client;
   }
 

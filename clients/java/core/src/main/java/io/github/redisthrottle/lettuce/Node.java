@@ -35,6 +35,7 @@ final class Node {
   static final long WARM_UP_MS = 2000;
   private static final long UNBLOCK_PAUSE_MS = 20;
   private static final int UNBLOCKS = 100;
+  private static final long ID_S = 60; // until a server tells no more which connection a caller has left
   private static final int CONNECTS = 5;
   private static final long SILENT_NS = TimeUnit.SECONDS.toNanos(5);
   private static final long LATELY_NS = TimeUnit.SECONDS.toNanos(2);
@@ -210,7 +211,11 @@ final class Node {
           CompletableFuture<Object> id = new CompletableFuture<>();
           link.send(id, new Command(List.of("CLIENT", "ID"), null));
           link.send(reply, commands);
-          left.whenComplete((value, failed) -> id.whenComplete((number, refused) -> unblock(link, number, reply, UNBLOCKS)));
+          left.whenComplete(
+              (value, failed) -> {
+                id.completeOnTimeout(null, ID_S, TimeUnit.SECONDS);
+                id.whenComplete((number, refused) -> unblock(link, number, reply, UNBLOCKS));
+              });
         });
     return reply;
   }
