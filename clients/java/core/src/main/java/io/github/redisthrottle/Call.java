@@ -9,6 +9,7 @@ import java.util.Objects;
 import java.util.Set;
 import java.util.function.Consumer;
 import java.util.function.Predicate;
+import java.util.function.Supplier;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
@@ -61,9 +62,9 @@ public final class Call implements Cloneable {
   }
 
   enum Option {
-    LIMITS("limits", call -> call.keys.stream().anyMatch(key -> !key.limits().isEmpty())),
-    SLOTS("slots", call -> call.keys.stream().anyMatch(key -> key.leased() || key.slots() != 0)),
-    TTL("ttl", call -> call.keys.stream().anyMatch(key -> key.ttl() != null)),
+    LIMITS("limits", call -> call.anyKey(key -> !key.limits().isEmpty())),
+    SLOTS("slots", call -> call.anyKey(key -> key.leased() || key.slots() != 0)),
+    TTL("ttl", call -> call.anyKey(key -> key.ttl() != null)),
     COST("cost", call -> call.cost != 1),
     CHARGE("charge", call -> call.charge != null),
     ANY("any", call -> call.any),
@@ -75,6 +76,8 @@ public final class Call implements Cloneable {
     PRIORITY("priority", call -> call.priority != 0),
     ID("id", call -> !call.id.isEmpty()),
     EACH("each", call -> call.each);
+
+    private static final List<Option> ALL = List.of(values());
 
     final String text;
 
@@ -120,6 +123,7 @@ public final class Call implements Cloneable {
   private int priority;
   private String id = "";
   private boolean each;
+  private boolean isChecked; // a call passes several deciders, and each of them checks it
 
   private Call(Verb verb, boolean several, List<Key> keys) {
     this.verb = verb;
@@ -360,16 +364,20 @@ public final class Call implements Cloneable {
 
   /** Returns whether limits of a key have the name of a policy. It allocates nothing. */
   boolean hasPolicy() {
-    for (int i = 0; i < keys.size(); i++) {
-      if (!keys.get(i).policy().isEmpty()) {
+    return anyKey(key -> !key.policy().isEmpty());
+  }
+
+  boolean leases() {
+    return anyKey(Key::leased);
+  }
+
+  private boolean anyKey(Predicate<Key> is) {
+    for (int i = 0; i < keys.size(); i++) { // it allocates nothing
+      if (is.test(keys.get(i))) {
         return true;
       }
     }
     return false;
-  }
-
-  boolean leases() {
-    return keys.stream().anyMatch(Key::leased);
   }
 
   /** Returns it without the wait: it is answered at once. */
@@ -406,21 +414,26 @@ public final class Call implements Cloneable {
 
   /** Refuses what the verb does not take, and options that contradict each other. */
   Call checked() {
+    if (isChecked) {
+      return this;
+    }
     if (keys.isEmpty()) {
       throw new IllegalArgumentException("keys: there must be at least one");
     }
-    for (Option option : Option.values()) {
-      if (option.isGiven.test(this) && !TAKES.getOrDefault(verb, Set.of()).contains(option)) {
+    Set<Option> taken = TAKES.getOrDefault(verb, Set.of());
+    for (Option option : Option.ALL) {
+      if (!taken.contains(option) && option.isGiven.test(this)) {
         throw new IllegalArgumentException(verb.word() + " takes no " + option.text);
       }
     }
     check(banAfter == null || ban != null, "banAfter goes with a ban");
     check(verb != Verb.LIMIT || id.isEmpty() || leases(), "limit takes an id only if a key has slots");
     check(verb != Verb.LIMIT || !id.isEmpty() || !leases(), "keys: slots are held under an id: admit makes one");
-    check(!holds() || !id.isEmpty(), verb.word() + " needs an id");
+    check(!holds() || !id.isEmpty(), () -> verb.word() + " needs an id");
     check(verb != Verb.LEASE || maxWait != null || (group.isEmpty() && priority == 0), "lease takes a group or a priority only with a maxWait");
-    check(weight == 1 || !group.isEmpty(), verb.word() + " takes a weight only with a group");
+    check(weight == 1 || !group.isEmpty(), () -> verb.word() + " takes a weight only with a group");
     check(verb == Verb.LIMIT || maxWait == null || !maxWait.isZero(), "maxWait must not be 0: leave it out for an answer at once");
+    isChecked = true;
     return this;
   }
 
@@ -429,8 +442,12 @@ public final class Call implements Cloneable {
   }
 
   private static void check(boolean holds, String otherwise) {
+    check(holds, () -> otherwise);
+  }
+
+  private static void check(boolean holds, Supplier<String> otherwise) {
     if (!holds) {
-      throw new IllegalArgumentException(otherwise);
+      throw new IllegalArgumentException(otherwise.get());
     }
   }
 
@@ -447,6 +464,7 @@ public final class Call implements Cloneable {
   private Call changed(Consumer<Call> change) {
     try {
       Call copy = (Call) clone();
+      copy.isChecked = false;
       change.accept(copy);
       return copy;
     } catch (CloneNotSupportedException e) {

@@ -14,10 +14,19 @@ record Key(String name, List<Limit> limits, long slots, @Nullable Duration ttl, 
   /** Returns a text if it is one. {@code what} is the argument that an error is about, which does not hold it. */
   static String text(String text, String what) {
     Objects.requireNonNull(text, what);
-    if (text.codePoints().anyMatch(point -> point >= Character.MIN_SURROGATE && point <= Character.MAX_SURROGATE)) {
+    if (hasHalfOfPair(text)) {
       throw new IllegalArgumentException(what + ": it has half of a surrogate pair, and all such texts would be one in UTF-8");
     }
     return text;
+  }
+
+  private static boolean hasHalfOfPair(String text) {
+    for (int i = 0; i < text.length(); i++) {
+      if (Character.isSurrogate(text.charAt(i))) { // rare: the slower way knows pairs
+        return text.codePoints().anyMatch(point -> point >= Character.MIN_SURROGATE && point <= Character.MAX_SURROGATE);
+      }
+    }
+    return false;
   }
 
   static Key of(String name, List<Limit> limits) {

@@ -93,8 +93,10 @@ public final class Limits {
       throw new IllegalArgumentException("limits: there are " + limits.size() + ", and a key has at most " + MOST);
     }
     String policy = limits.get(0).policyName();
-    if (limits.stream().anyMatch(limit -> !limit.policyName().equals(policy))) {
-      throw new IllegalArgumentException("limits: those of a key have one policy, or none");
+    for (Limit limit : limits) {
+      if (!limit.policyName().equals(policy)) {
+        throw new IllegalArgumentException("limits: those of a key have one policy, or none");
+      }
     }
     return List.copyOf(limits);
   }

@@ -131,7 +131,11 @@ final class Replies {
   }
 
   private int rules() {
-    return call.keys().stream().mapToInt(Key::rules).sum();
+    int rules = 0;
+    for (Key key : call.keys()) {
+      rules += key.rules();
+    }
+    return rules;
   }
 
   private long integer() {

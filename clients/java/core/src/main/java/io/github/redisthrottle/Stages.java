@@ -15,7 +15,24 @@ final class Stages {
 
   /** Returns a stage that turns the value of another one, and that cancels it when it is cancelled itself. */
   static <T extends @Nullable Object, R extends @Nullable Object> CompletableFuture<R> map(CompletionStage<T> from, Function<T, R> turn) {
-    return chain(from, value -> CompletableFuture.completedFuture(turn.apply(value)));
+    CompletableFuture<R> to = new CompletableFuture<>();
+    cancels(to, from);
+    from.whenComplete(
+        (value, error) -> {
+          if (error != null) {
+            to.completeExceptionally(Errors.unwrapped(error));
+            return;
+          }
+          R turned;
+          try {
+            turned = turn.apply(value);
+          } catch (Throwable e) {
+            to.completeExceptionally(e);
+            return;
+          }
+          complete(to, turned);
+        });
+    return to;
   }
 
   /** As {@link #map}, to another stage. */
@@ -37,7 +54,9 @@ final class Stages {
   static <T extends @Nullable Object> CompletableFuture<T> ask(Supplier<CompletionStage<T>> call, CompletableFuture<T> to) {
     try {
       CompletionStage<T> asked = call.get();
-      cancels(to, asked);
+      if (!(asked instanceof CompletableFuture<T> future && future.isDone())) {
+        cancels(to, asked);
+      }
       copy(asked, to);
     } catch (Throwable e) {
       to.completeExceptionally(e);
