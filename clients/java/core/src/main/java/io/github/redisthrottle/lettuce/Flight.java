@@ -6,7 +6,6 @@ import io.github.redisthrottle.ThrottleException;
 import java.time.Duration;
 import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
@@ -36,27 +35,13 @@ final class Flight {
     GIVEN_UP
   }
 
-  /** One daemon thread, which ends when it has had nothing to do for a while. */
-  private static final class Timer {
-    static final ScheduledThreadPoolExecutor TIMER = new ScheduledThreadPoolExecutor(1, Timer::thread);
-
-    static {
-      TIMER.setRemoveOnCancelPolicy(true);
-      TIMER.setKeepAliveTime(10, TimeUnit.SECONDS);
-      TIMER.allowCoreThreadTimeOut(true);
-    }
-
-    private static Thread thread(Runnable work) {
-      Thread thread = new Thread(work, "throttle-timer");
-      thread.setDaemon(true);
-      return thread;
-    }
-  }
-
   final CompletableFuture<Object> reply = new CompletableFuture<>();
+  volatile @Nullable CompletableFuture<Link> connecting; // the connection that it waits for, or goes over
   private final String name; // of the server
   private final AtomicInteger underWay;
   private final Function<@Nullable Link, CompletableFuture<Boolean>> pulse;
+  private final Deadlines deadlines;
+  private final Deadlines.Entry deadline = new Deadlines.Entry(this::overdue);
   private final long timeoutNs;
   private final long began = System.nanoTime();
   private final AtomicReference<Stage> stage = new AtomicReference<>(Stage.CONNECTING);
@@ -73,12 +58,19 @@ final class Flight {
    * @param pulse asks the server that a connection leads to for a sign of life; with null the one that is being
    *     connected to
    */
-  Flight(String name, long timeoutMs, AtomicInteger underWay, Function<@Nullable Link, CompletableFuture<Boolean>> pulse) {
+  Flight(String name, Deadlines deadlines, AtomicInteger underWay, Function<@Nullable Link, CompletableFuture<Boolean>> pulse) {
     this.name = name;
     this.underWay = underWay;
     this.pulse = pulse;
-    this.timeoutNs = TimeUnit.MILLISECONDS.toNanos(timeoutMs);
-    await(timeoutNs);
+    this.deadlines = deadlines;
+    this.timeoutNs = deadlines.timeoutNs();
+    this.due = began + timeoutNs;
+    deadlines.add(deadline);
+  }
+
+  /** Says that nobody waits any more. */
+  void ended() {
+    deadlines.remove(deadline);
   }
 
   /** Says that there is a connection for it. Returns false if nobody waits any more. */
@@ -104,11 +96,14 @@ final class Flight {
 
   private void await(long ns) {
     due = System.nanoTime() + ns;
-    var task = Timer.TIMER.schedule(this::overdue, ns, TimeUnit.NANOSECONDS);
+    var task = Deadlines.TIMER.schedule(this::overdue, ns, TimeUnit.NANOSECONDS);
     reply.whenComplete((value, error) -> task.cancel(false));
   }
 
   private void overdue() {
+    if (reply.isDone()) {
+      return;
+    }
     long asked = System.nanoTime();
     long late = asked - due;
     if (late > SLACK_NS && asked - began < timeoutNs + MOST_NS) { // this process stood still
@@ -122,7 +117,7 @@ final class Flight {
     }
     over.turn(() -> judge(asked));
     // Whoever blocks the loop keeps it from taking its turn.
-    var last = Timer.TIMER.schedule(this::giveUpBusy, MOST_NS, TimeUnit.NANOSECONDS);
+    var last = Deadlines.TIMER.schedule(this::giveUpBusy, MOST_NS, TimeUnit.NANOSECONDS);
     reply.whenComplete((value, error) -> last.cancel(false));
   }
 

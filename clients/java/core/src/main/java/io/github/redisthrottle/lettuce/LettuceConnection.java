@@ -166,15 +166,20 @@ public final class LettuceConnection implements Connection {
 
   private CompletableFuture<Object> follow(Command command, BiFunction<Node, Command[], CompletableFuture<Object>> how) {
     CompletableFuture<Object> result = new CompletableFuture<>();
-    CompletableFuture<Node> found = cluster == null ? CompletableFuture.completedFuture(Objects.requireNonNull(single)) : cluster.nodeWith(command.key());
-    found.whenComplete(
-        (node, error) -> {
-          if (error != null) {
-            result.completeExceptionally(LettuceErrors.translated(command.toString(), LettuceErrors.name(uri), error));
-          } else {
-            attempt(command, how, REDIRECTS, node, result, command);
-          }
-        });
+    if (cluster == null) {
+      attempt(command, how, REDIRECTS, Objects.requireNonNull(single), result, command);
+    } else {
+      cluster
+          .nodeWith(command.key())
+          .whenComplete(
+              (node, error) -> {
+                if (error != null) {
+                  result.completeExceptionally(LettuceErrors.translated(command.toString(), LettuceErrors.name(uri), error));
+                } else {
+                  attempt(command, how, REDIRECTS, node, result, command);
+                }
+              });
+    }
     return Handover.of(result);
   }
 

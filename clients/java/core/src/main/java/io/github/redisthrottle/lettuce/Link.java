@@ -1,19 +1,26 @@
 package io.github.redisthrottle.lettuce;
 
 import io.github.redisthrottle.connection.Command;
+import io.lettuce.core.ClientOptions;
 import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.codec.StringCodec;
 import io.lettuce.core.protocol.AsyncCommand;
 import io.lettuce.core.protocol.CommandArgs;
 import io.lettuce.core.protocol.ProtocolKeyword;
+import io.lettuce.core.protocol.RedisCommand;
 import io.netty.buffer.ByteBuf;
 import io.netty.util.concurrent.EventExecutor;
 import io.netty.util.internal.ThreadExecutorMap;
 import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Queue;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.jspecify.annotations.Nullable;
 
@@ -21,6 +28,9 @@ import org.jspecify.annotations.Nullable;
 final class Link {
   /** How soon a loop looks again for something to do: it reads in between. */
   private static final long TURN_MS = 1;
+
+  /** How many commands are written before they are flushed. Their time begins when they are written. */
+  private static final int AT_ONCE = 100;
 
   /** The name of a command. */
   private record Word(String text) implements ProtocolKeyword {
@@ -39,7 +49,7 @@ final class Link {
   private final class Written extends AsyncCommand<String, String, Object> {
     private final Flight flight;
 
-    Written(io.lettuce.core.protocol.RedisCommand<String, String, Object> command, Flight flight) {
+    Written(RedisCommand<String, String, Object> command, Flight flight) {
       super(command);
       this.flight = flight;
     }
@@ -58,12 +68,17 @@ final class Link {
   private final InetSocketAddress address;
   private final AtomicInteger users = new AtomicInteger(1); // whoever made it, and the calls that are under way
   private volatile @Nullable EventExecutor loop;
+  private final Queue<RedisCommand<String, String, ?>> outgoing = new ConcurrentLinkedQueue<>();
+  private final AtomicBoolean isFlushed = new AtomicBoolean(); // or about to be
+  private final int atOnce;
   private volatile long heard = System.nanoTime();
 
   /** {@code address} is where it leads; null if that is not known. */
   Link(StatefulRedisConnection<String, String> connection, InetSocketAddress address) {
     this.connection = connection;
     this.address = address;
+    // Several that exceed a queue which the application has bounded would all be refused.
+    this.atOnce = connection.getOptions().getRequestQueueSize() == ClientOptions.DEFAULT_REQUEST_QUEUE_SIZE ? AT_ONCE : 1;
   }
 
   InetSocketAddress address() {
@@ -153,16 +168,53 @@ final class Link {
             reply.complete(value);
           }
         });
+    EventExecutor at = loop;
+    if (at == null) {
+      write(List.of(command));
+      return;
+    }
+    outgoing.add(command);
+    if (!isFlushed.get() && isFlushed.compareAndSet(false, true)) {
+      try {
+        at.execute(this::flush);
+      } catch (RejectedExecutionException e) { // it has ended, and its connection with it
+        flush();
+      }
+    }
+  }
+
+  /** Writes what several threads have sent meanwhile at once: a wake of the loop and a system call serve them all. */
+  private void flush() {
+    isFlushed.set(false);
+    List<RedisCommand<String, String, ?>> commands = new ArrayList<>();
+    for (RedisCommand<String, String, ?> next = outgoing.poll(); next != null; next = outgoing.poll()) {
+      commands.add(next);
+      if (commands.size() == atOnce) {
+        write(commands);
+        commands = new ArrayList<>();
+      }
+    }
+    write(commands);
+  }
+
+  private void write(List<RedisCommand<String, String, ?>> commands) {
     try {
-      connection.dispatch(command);
+      if (commands.size() == 1) {
+        connection.dispatch(commands.get(0));
+      } else if (!commands.isEmpty()) {
+        connection.dispatch(commands);
+      }
     } catch (RuntimeException e) {
-      reply.completeExceptionally(e);
+      commands.forEach(command -> command.completeExceptionally(e));
     }
   }
 
   private io.lettuce.core.protocol.Command<String, String, Object> made(Command command) {
     CommandArgs<String, String> args = new CommandArgs<>(StringCodec.UTF8);
-    command.words().stream().skip(1).forEach(args::add);
-    return new io.lettuce.core.protocol.Command<>(new Word(command.words().get(0)), new ReplyOutput(this::hears), args);
+    List<String> words = command.words();
+    for (int i = 1; i < words.size(); i++) {
+      args.add(words.get(i));
+    }
+    return new io.lettuce.core.protocol.Command<>(new Word(words.get(0)), new ReplyOutput(this::hears), args);
   }
 }

@@ -45,6 +45,9 @@ final class Node {
   private final RedisURI uri;
   private final long timeoutMs;
   private final Addresses addresses;
+  private final Deadlines deadlines;
+  private final String name;
+  private final String address;
   private final AtomicReference<@Nullable CompletableFuture<Link>> shared = new AtomicReference<>();
   private final AtomicInteger underWay = new AtomicInteger();
 
@@ -60,17 +63,20 @@ final class Node {
     this.addresses = addresses;
     this.uri = uri;
     this.timeoutMs = timeoutMs;
+    this.deadlines = new Deadlines(TimeUnit.MILLISECONDS.toNanos(timeoutMs));
+    this.name = LettuceErrors.name(uri);
+    this.address = LettuceErrors.address(uri);
   }
 
   /** Returns what errors call it. */
   String name() {
-    return LettuceErrors.name(uri);
+    return name;
   }
 
   /** Returns the address, without a user and a password. */
   @Override
   public String toString() {
-    return LettuceErrors.address(uri);
+    return address;
   }
 
   RedisURI uri() {
@@ -88,9 +94,10 @@ final class Node {
       underWay.decrementAndGet();
       return CompletableFuture.failedFuture(new OverloadException(name() + ": " + MOST + " calls of this process wait for replies", null));
     }
-    Flight flight = new Flight(name(), timeoutMs, underWay, this::pulse);
+    Flight flight = new Flight(name, deadlines, underWay, this::pulse);
     flight.reply.whenComplete(
         (value, error) -> {
+          flight.ended();
           underWay.decrementAndGet();
           if (error == null) {
             isSilent = false;
@@ -99,6 +106,14 @@ final class Node {
             isSilent = true;
             silent = System.nanoTime();
           }
+          // The network may have lost it. One that is still being made may take longer than a call waits, on a busy
+          // machine.
+          CompletableFuture<Link> over = flight.connecting;
+          if ((error instanceof OutageException || flight.isDeaf())
+              && over != null
+              && (over.isDone() || System.nanoTime() - began > TimeUnit.MILLISECONDS.toNanos(WARM_UP_MS))) {
+            drop(over);
+          }
         });
     send(flight, commands);
     return flight.reply;
@@ -106,25 +121,27 @@ final class Node {
 
   private void send(Flight flight, Command... commands) {
     CompletableFuture<Link> connecting = connection();
+    flight.connecting = connecting;
+    if (connecting.isDone() && !connecting.isCompletedExceptionally()) {
+      send(connecting.join(), flight, commands);
+      return;
+    }
     connecting.whenComplete(
         (link, error) -> {
           if (error != null) {
             flight.reply.completeExceptionally(error);
-          } else if (link.takes(flight)) {
-            link.send(flight, commands);
-          } else { // another call has just left it
-            send(flight, commands);
+          } else {
+            send(link, flight, commands);
           }
         });
-    flight.reply.whenComplete(
-        (value, error) -> {
-          // The network may have lost it. One that is still being made may take longer than a call waits, on a busy
-          // machine.
-          boolean isSlow = connecting.isDone() || System.nanoTime() - began > TimeUnit.MILLISECONDS.toNanos(WARM_UP_MS);
-          if ((error instanceof OutageException || flight.isDeaf()) && isSlow) {
-            drop(connecting);
-          }
-        });
+  }
+
+  private void send(Link link, Flight flight, Command... commands) {
+    if (link.takes(flight)) {
+      link.send(flight, commands);
+    } else { // another call has just left it
+      send(flight, commands);
+    }
   }
 
   /** Asks the server that a connection leads to for a sign of life; with null the one that is being connected to. */
@@ -225,8 +242,9 @@ final class Node {
    * is refused.
    */
   CompletableFuture<Object> sendAtomically(List<Command> commands) {
-    Flight flight = new Flight(name(), timeoutMs, underWay, this::pulse);
+    Flight flight = new Flight(name, deadlines, underWay, this::pulse);
     CompletableFuture<Object> reply = flight.reply;
+    reply.whenComplete((value, error) -> flight.ended());
     alone(
         reply,
         link -> {
