@@ -21,7 +21,11 @@ import io.lettuce.core.api.StatefulRedisConnection;
 import io.lettuce.core.codec.ByteArrayCodec;
 import io.lettuce.core.codec.RedisCodec;
 import io.lettuce.core.codec.StringCodec;
+import io.lettuce.core.output.ArrayOutput;
+import io.lettuce.core.protocol.CommandArgs;
+import io.lettuce.core.protocol.ProtocolKeyword;
 import java.net.URI;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -52,7 +56,9 @@ enum Kind {
   BATCHED("`Batched`, Lettuce"),
   REDISSON("Redisson's `RRateLimiter`"),
   BUCKET4J("bucket4j, Lettuce"),
-  SPRING("Spring Cloud Gateway's `RedisRateLimiter`");
+  SPRING("Spring Cloud Gateway's `RedisRateLimiter`"),
+  /** What a call over Lettuce costs at least. */
+  RAW("CL.LIMIT, Lettuce alone");
 
   /** Longer than a busy machine is late. */
   private static final Duration TIMEOUT = Duration.ofSeconds(10);
@@ -90,6 +96,7 @@ enum Kind {
       case REDISSON -> redisson(url, asked);
       case BUCKET4J -> bucket4j(url, asked);
       case SPRING -> spring(url, asked);
+      case RAW -> raw(url, asked);
     };
   }
 
@@ -155,6 +162,29 @@ enum Kind {
     int rate = (int) Math.max(1, asked.count() / asked.period().toSeconds());
     limiter.getConfig().put("route", new RedisRateLimiter.Config().setReplenishRate(rate).setBurstCapacity(asked.count()));
     return new Of(key -> limiter.isAllowed("route", key).block().isAllowed(), factory::destroy);
+  }
+
+  private static Subject raw(String url, Asked asked) {
+    RedisClient client = RedisClient.create(url);
+    StatefulRedisConnection<String, String> connection = client.connect();
+    List<String> words = List.of(asked.limit().toString().split(" ", -1));
+    return new Of(
+        key -> {
+          CommandArgs<String, String> args = new CommandArgs<>(StringCodec.UTF8).addKey(key);
+          words.forEach(args::add);
+          List<Object> reply = connection.sync().dispatch(Name.LIMIT, new ArrayOutput<>(StringCodec.UTF8), args.add("COMPACT"));
+          return reply.get(0).equals(0L);
+        },
+        client::shutdown);
+  }
+
+  private enum Name implements ProtocolKeyword {
+    LIMIT;
+
+    @Override
+    public byte[] getBytes() {
+      return "CL.LIMIT".getBytes(StandardCharsets.US_ASCII);
+    }
   }
 
   /** A function of a key, and what closes it. */
