@@ -31,7 +31,8 @@ type queue struct {
 
 	Callers   int        `json:"callers"`
 	Connected bytesOf    `json:"connected"` // each, before it calls
-	InLine    bytesOf    `json:"in_line"`   // each, on top
+	AtFirst   bytesOf    `json:"at_first"`  // each, on top, when it has just come
+	InLine    bytesOf    `json:"in_line"`   // each, on top, later: servers shrink the buffers of clients that are idle
 	Worst     []worstOne `json:"worst"`
 }
 
@@ -75,7 +76,7 @@ func queues() []*queue {
 			Name: "CL.WAIT, a WINDOW", call: "CL.WAIT line WINDOW 1000/1h TIMEOUT 1h",
 			inFront: atOnce, turns: encode("CL.REFUND line WINDOW 1000/1h COST 1000"),
 		},
-		{Name: "CL.WAIT, a RATE", call: "CL.WAIT line RATE 1/1s TIMEOUT 0", inFront: 1},
+		{Name: "CL.WAIT, a RATE", call: "CL.WAIT line RATE 1/1h TIMEOUT 0", inFront: 1},
 	}
 }
 
@@ -132,23 +133,26 @@ func (q *queue) measure(ctx context.Context, o options) (about []string) {
 	})
 	pause(ctx, o.Watch)
 	connected := memory()
+	q.Connected = connected.since(empty, q.Callers)
 	if q.call != "" {
+		call := encode(q.call)
+		for i, c := range conns[:q.inFront] {
+			exchange(c, fill(call, 0, i), 1)
+		}
+		pause(ctx, o.Watch)
+		connected = memory()
 		stage("come", func() {
-			call := encode(q.call)
-			for i, c := range conns {
-				lines := 0
-				if i < q.inFront {
-					lines = 1
-				}
-				exchange(c, fill(call, 0, i), lines)
+			for i, c := range conns[q.inFront:] {
+				exchange(c, fill(call, 0, q.inFront+i), 0)
 			}
 			for waiting := 0; waiting < q.Callers-q.inFront; waiting = int(s.Fields(ctx).Number("blocked_clients")) {
 				pause(ctx, 100*time.Millisecond)
 			}
+			q.AtFirst = memory().since(connected, q.Callers-q.inFront)
 		})
 	}
 	stage("stand", func() { pause(ctx, o.Watch) })
-	q.Connected, q.InLine = connected.since(empty, q.Callers), memory().since(connected, q.Callers-q.inFront)
+	q.InLine = memory().since(connected, q.Callers-q.inFront)
 	if q.turns != "" {
 		stage(fmt.Sprintf("%d enter", atOnce), func() {
 			want := max(0, s.Fields(ctx).Number("blocked_clients")-atOnce)
@@ -222,12 +226,12 @@ func (p *prober) worked() float64 {
 
 func queueTables(all []*queue) []table.Writer {
 	memory := newTable("Memory of a caller, in bytes: resident, and what maxmemory counts", 1,
-		"", "callers", "connection", "in line, on top", "connection", "in line, on top")
+		"", "callers", "connection", "in line, on top", "connection", "in line at first, on top", "in line, on top")
 	worst := newTable("Slowest PING, in ms, and work of the main thread until its reply", 2,
 		"", "while callers", "waited", "worked")
 	for _, q := range all {
 		row := table.Row{q.Name, q.Callers}
-		for _, bytes := range []float64{q.Connected.Resident, q.InLine.Resident, q.Connected.Used, q.InLine.Used} {
+		for _, bytes := range []float64{q.Connected.Resident, q.InLine.Resident, q.Connected.Used, q.AtFirst.Used, q.InLine.Used} {
 			row = append(row, fmt.Sprintf("%.0f", bytes))
 		}
 		memory.AppendRow(row)
