@@ -24,7 +24,15 @@ interface Gathering {
 interface Redis {
   isCluster: false
   status: string
-  options: { keyPrefix?: string; keepAlive?: number; tls?: object; redisOptions?: { tls?: object } }
+  options: {
+    keyPrefix?: string
+    keepAlive?: number
+    tls?: object
+    redisOptions?: { tls?: object }
+    enableOfflineQueue?: boolean
+    maxRetriesPerRequest?: number | null
+  }
+  retryAttempts?: number
   sendCommand(command: Command): Promise<unknown>
   duplicate(options: object): Redis
   on(event: string | symbol, listener: (...args: never[]) => void): unknown
@@ -165,6 +173,50 @@ function gather(stream: Gathering): void {
 
 function send(redis: Redis | Cluster, command: Command, key: string, left: Left): Promise<unknown> {
   if (redis.status === 'end') throw new MistakeError('the client is closed')
+  if (redis.status === 'ready' || redis.options.enableOfflineQueue === false) return write(redis, command, key, left)
+  // The library's own queue would keep a call whose caller has left until there is a connection.
+  return ready(redis, left).then(() => write(redis, command, key, left))
+}
+
+const queues = new WeakMap<Redis | Cluster, Set<(error?: Error) => void>>()
+
+/** Waits until a client is connected, as long as its caller does, and no longer than the library would. */
+function ready(redis: Redis | Cluster, left: Left): Promise<void> {
+  left.throwIfAborted()
+  const queue = queues.get(redis) ?? newQueue(redis)
+  if (redis.status === 'wait') redis.connect().catch(() => {}) // whose events tell it
+  return new Promise((resolve, reject) => {
+    const leave = () => {
+      queue.delete(done)
+      reject(left.reason)
+    }
+    const done = (error?: Error) => {
+      left.removeEventListener('abort', leave)
+      if (error) reject(error)
+      else resolve()
+    }
+    queue.add(done)
+    left.addEventListener('abort', leave)
+  })
+}
+
+function newQueue(redis: Redis | Cluster): Set<(error?: Error) => void> {
+  const queue = new Set<(error?: Error) => void>()
+  const empty = (error?: Error) => {
+    for (const done of queue) done(error)
+    queue.clear()
+  }
+  queues.set(redis, queue)
+  redis.on('ready', () => { empty() })
+  redis.on('end', () => { empty(new OutageError('the connection is closed')) })
+  redis.on('close', () => {
+    const most = redis.isCluster ? undefined : redis.options.maxRetriesPerRequest
+    if (typeof most === 'number' && most >= 0 && (redis.retryAttempts ?? 0) % (most + 1) === 0) empty(new OutageError('there is no connection yet'))
+  })
+  return queue
+}
+
+function write(redis: Redis | Cluster, command: Command, key: string, left: Left): Promise<unknown> {
   return new Promise((resolve, reject) => {
     let sent = false
     const toWritable = command.toWritable.bind(command)
