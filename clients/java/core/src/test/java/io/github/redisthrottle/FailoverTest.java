@@ -26,6 +26,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.parallel.Execution;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
+import org.junit.jupiter.params.provider.ValueSource;
 import redis.clients.jedis.DefaultJedisClientConfig;
 import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.Jedis;
@@ -114,6 +115,28 @@ class FailoverTest {
       cluster.moveSlot("a", to);
       assertEquals(999, limiter.limit("{a}:2", QUOTA).remaining());
       assertEquals(998, limiter.limit("{a}:2", QUOTA).remaining());
+      try (Jedis jedis = to.client()) {
+        assertTrue(jedis.exists("{a}:2"));
+      }
+    }
+  }
+
+  /** A server that is to name servers, and has no name of one, calls it ?. No other library gets beyond that. */
+  @ParameterizedTest
+  @Execution(CONCURRENT)
+  @ValueSource(booleans = {false, true})
+  void aServerWithoutANameIsFollowedToItsAddress(boolean waits) {
+    try (Cluster cluster = new Cluster();
+        Opened opened = Opened.of(Clients.LETTUCE, cluster);
+        Limiter limiter = Limiter.over(opened.connection())) {
+      assertTrue(limiter.limit("{a}:1", QUOTA).allowed());
+      cluster.nodes.forEach(node -> node.run("CONFIG", "SET", "cluster-preferred-endpoint-type", "hostname"));
+      Server to = cluster.owner("b");
+      cluster.owner("a").run("DEL", "{a}:1");
+      cluster.moving("a", to, false);
+      assertEquals(999, (waits ? limiter.waitFor("{a}:2", QUOTA) : limiter.limit("{a}:2", QUOTA)).remaining());
+      cluster.moving("a", to, true);
+      assertEquals(998, (waits ? limiter.waitFor("{a}:2", QUOTA) : limiter.limit("{a}:2", QUOTA)).remaining());
       try (Jedis jedis = to.client()) {
         assertTrue(jedis.exists("{a}:2"));
       }

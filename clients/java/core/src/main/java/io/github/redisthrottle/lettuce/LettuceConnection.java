@@ -225,9 +225,32 @@ public final class LettuceConnection implements Connection {
       CompletableFuture<Object> result) {
     String address = text.substring(text.lastIndexOf(' ') + 1);
     int colon = address.lastIndexOf(':');
+    boolean isMoved = text.startsWith("MOVED ");
+    if (address.startsWith("?:")) { // names are preferred, and the server has not heard of that one's
+      Objects.requireNonNull(cluster)
+          .place(Objects.requireNonNull(command.key()), by, isMoved)
+          .whenComplete(
+              (node, error) -> {
+                if (error != null) {
+                  result.completeExceptionally(LettuceErrors.translated(command.toString(), by.name(), error));
+                } else {
+                  redirected(command, how, left, node, isMoved, result);
+                }
+              });
+      return;
+    }
     String host = colon > 0 ? address.substring(0, colon) : by.uri().getHost();
-    Node node = node(host, Integer.parseInt(address.substring(colon + 1)));
-    if (text.startsWith("MOVED ")) {
+    redirected(command, how, left, node(host, Integer.parseInt(address.substring(colon + 1))), isMoved, result);
+  }
+
+  private void redirected(
+      Command command,
+      BiFunction<Node, Command[], CompletableFuture<Object>> how,
+      int left,
+      Node node,
+      boolean isMoved,
+      CompletableFuture<Object> result) {
+    if (isMoved) {
       Objects.requireNonNull(cluster).moved(Objects.requireNonNull(command.key()), node);
       attempt(command, how, left, node, result, command);
     } else {

@@ -20,6 +20,8 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Function;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -96,6 +98,27 @@ final class Topology {
     next[slot] = new Claim(to, next[slot] == null ? 0 : next[slot].epoch());
     slots = next;
     refresh();
+  }
+
+  /**
+   * Asks a server for the address of the one that has the slot of a key, or gets it: servers without a name are
+   * {@code ?} in a redirection.
+   */
+  CompletableFuture<Node> place(String key, Node by, boolean isMoved) {
+    int slot = SlotHash.getSlot(key);
+    return by.send(NODES)
+        .thenApply(
+            reply -> {
+              Partitions said = parsed(reply);
+              Matcher migrates = Pattern.compile("\\[" + slot + "->-(\\w+)]").matcher((String) reply);
+              String to = migrates.find() ? migrates.group(1) : "";
+              return said.stream()
+                  .filter(each -> isMoved ? each.hasSlot(slot) : each.getNodeId().equals(to))
+                  .filter(each -> each.getUri() != null && !each.is(RedisClusterNode.NodeFlag.NOADDR))
+                  .findFirst()
+                  .map(each -> nodes.apply(each.getUri()))
+                  .orElseThrow(() -> new OutageException("a server of the cluster does not say where the slot of the key is", null, false));
+            });
   }
 
   /** Asks who has which slots now: once at a time, and not too often. The stage is completed with the first answer. */
