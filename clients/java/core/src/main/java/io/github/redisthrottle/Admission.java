@@ -136,6 +136,7 @@ public final class Admission implements AutoCloseable {
       return CompletableFuture.completedFuture(true);
     }
     Call settlement = settlement(call, charged, used, result.each());
+    // Copied, since who leaves cancels what it was given, and it is repeated all the same.
     return limiter
         .decide(settlement)
         .handle(
@@ -149,7 +150,9 @@ public final class Admission implements AutoCloseable {
                 return true;
               }
               throw cause instanceof RuntimeException mistake ? mistake : new MistakeException(String.valueOf(cause.getMessage()), cause);
-            });
+            })
+        .toCompletableFuture()
+        .copy();
   }
 
   private static List<Key> charged(Call call, Result result) {

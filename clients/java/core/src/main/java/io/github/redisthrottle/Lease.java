@@ -162,6 +162,7 @@ public final class Lease implements AutoCloseable {
       lock.unlock();
     }
     Call release = Call.release(key).id(id);
+    // Copied, since who leaves cancels what it was given, and it is repeated all the same.
     return decider
         .decide(release)
         .handle(
@@ -173,7 +174,22 @@ public final class Lease implements AutoCloseable {
                 throw mistake;
               }
               return true;
-            });
+            })
+        .toCompletableFuture()
+        .copy();
+  }
+
+  /** Renews it no more. It reached nobody, and whoever asked for it has left: {@link #take} gives it back. */
+  void forget() {
+    lock.lock();
+    try {
+      ended = true;
+      if (renewal != null) {
+        renewals.cancel(renewal);
+      }
+    } finally {
+      lock.unlock();
+    }
   }
 
   private void schedule(long ns) {

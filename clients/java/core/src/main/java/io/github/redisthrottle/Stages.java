@@ -9,8 +9,8 @@ import java.util.function.Function;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
-/** Stages and futures. */
-final class Stages {
+/** Stages and futures, for deciders and connections. */
+public final class Stages {
   private Stages() {}
 
   /** Returns a stage that turns the value of another one, and that cancels it when it is cancelled itself. */
@@ -64,8 +64,11 @@ final class Stages {
     return to;
   }
 
-  /** Hands the outcome of a stage on to a future. */
-  static <T extends @Nullable Object> void copy(CompletionStage<T> from, CompletableFuture<T> to) {
+  /**
+   * Hands the outcome of a stage on to a future, an error without the wrapper of a stage. A result that comes when the
+   * caller of the future has left is given back.
+   */
+  public static <T extends @Nullable Object> void copy(CompletionStage<T> from, CompletableFuture<T> to) {
     from.whenComplete(
         (value, error) -> {
           if (error != null) {
@@ -78,8 +81,13 @@ final class Stages {
 
   /** Completes a future. What its caller has left before is given back. */
   static <T extends @Nullable Object> void complete(CompletableFuture<T> to, T value) {
-    if (!to.complete(value) && value instanceof Result result) {
+    if (to.complete(value)) {
+      return;
+    }
+    if (value instanceof Result result) {
       result.lost();
+    } else if (value instanceof Lease lease) {
+      lease.forget();
     }
   }
 
@@ -91,13 +99,13 @@ final class Stages {
     future.whenComplete((value, error) -> other.toCompletableFuture().cancel(true));
   }
 
-  /** Asks something, and waits for it. A thread that is interrupted cancels it, and keeps its interrupted status. */
+  /**
+   * Asks something, and waits for it. A thread that is interrupted cancels it, and keeps its interrupted status. What
+   * is there at that very moment it gets all the same: of a lease, nobody else would know.
+   */
   static <T> T await(Supplier<? extends CompletionStage<T>> call) {
     CompletableFuture<T> future = Handover.await(call);
-    if (!future.isDone()) {
-      if (!future.cancel(true) && !future.isCompletedExceptionally() && future.getNow(null) instanceof Result result) {
-        result.lost();
-      }
+    if (!future.isDone() && (future.cancel(true) || !future.isDone())) {
       throw new CallInterruptedException("interrupted while waiting for a decision", null);
     }
     try {

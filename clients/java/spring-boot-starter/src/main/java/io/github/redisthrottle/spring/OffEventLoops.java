@@ -4,6 +4,7 @@ import io.github.redisthrottle.Call;
 import io.github.redisthrottle.Decider;
 import io.github.redisthrottle.OverloadException;
 import io.github.redisthrottle.Result;
+import io.github.redisthrottle.Stages;
 import io.github.redisthrottle.connection.Handover;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
@@ -43,14 +44,7 @@ final class OffEventLoops implements DeciderCustomizer, AutoCloseable {
     try {
       CompletionStage<Result> deciding = next.decide(call);
       decided.whenComplete((result, error) -> deciding.toCompletableFuture().cancel(true));
-      deciding.whenComplete(
-          (result, error) -> {
-            if (error != null) {
-              decided.completeExceptionally(error);
-            } else {
-              decided.complete(result);
-            }
-          });
+      Stages.copy(deciding, decided);
     } catch (RuntimeException e) {
       decided.completeExceptionally(e);
     }

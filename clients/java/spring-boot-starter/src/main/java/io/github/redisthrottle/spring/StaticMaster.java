@@ -3,6 +3,7 @@ package io.github.redisthrottle.spring;
 import io.github.redisthrottle.MistakeException;
 import io.github.redisthrottle.OutageException;
 import io.github.redisthrottle.OverloadException;
+import io.github.redisthrottle.Stages;
 import io.github.redisthrottle.connection.Command;
 import io.github.redisthrottle.connection.Connection;
 import io.github.redisthrottle.connection.ErrorReply;
@@ -65,18 +66,14 @@ final class StaticMaster implements Connection {
           }
           CompletionStage<Object> sent = call.apply(connection);
           reply.whenComplete((value, error) -> sent.toCompletableFuture().cancel(true)); // of one that has left
-          sent.whenComplete(
-              (value, failed) -> {
-                Throwable error = Answers.unwrapped(failed);
-                if (error instanceof OutageException || (value instanceof ErrorReply told && told.isNoMaster())) {
-                  master.compareAndSet(found, null);
-                }
-                if (error != null) {
-                  reply.completeExceptionally(error);
-                } else {
-                  reply.complete(value);
-                }
-              });
+          Stages.copy(
+              sent.whenComplete(
+                  (value, failed) -> {
+                    if (Answers.unwrapped(failed) instanceof OutageException || (value instanceof ErrorReply told && told.isNoMaster())) {
+                      master.compareAndSet(found, null);
+                    }
+                  }),
+              reply);
         });
     return reply;
   }
