@@ -51,7 +51,7 @@ export class Remote implements Decider, Inspector {
     const late = (reply: unknown) => {
       this.#giveBack(call, reply)
     }
-    const asked = wait(this.#transport, words, key, this.options.patience, signal, late)
+    const asked = wait(this.#transport, words, key, longestOf(call), this.options.patience, signal, late)
     let without = false
     const result = asked.catch(async (error: unknown) => {
       without = await within(this.options.timeout, signal, () => this.#doors.without(key, error))
@@ -82,12 +82,12 @@ export class Remote implements Decider, Inspector {
    */
   async #polled(call: Call, signal: AbortSignal | undefined): Promise<Result> {
     const { poll } = this.options
-    const { maxWait, group, weight, priority, ...rest } = call
+    const { maxWait: _, group, weight, priority, ...rest } = call
     const wait = call.verb === 'lease' ? 'CL.LEASE with a timeout' : 'CL.WAIT'
     if (group || weight !== undefined || priority) throw new MistakeError(`${wait}: group, weight and priority need the module: without it nobody stands in line`)
     if (poll === undefined) throw new MistakeError(`${wait} needs the module, or the option poll: a function cannot make its caller wait`)
     const began = performance.now()
-    const ends = began + (maxWait === forever || maxWait === undefined ? Infinity : milliseconds(maxWait, 'timeout'))
+    const ends = began + longestOf(call)
     const rates = call.verb === 'wait' && call.keys[0]?.limits?.every(({ fields }) => fields.kind === 'RATE') === true
     for (;;) {
       const asked = performance.now()
@@ -192,6 +192,9 @@ const mostUnderWay = 10_000
 
 const longestWait = 36_500 * 86_400_000 // of the server
 const longestTimer = 2 ** 31 - 1
+
+/** Returns how long a call waits at most, in ms. */
+const longestOf = ({ maxWait }: Call): number => (maxWait === forever || maxWait === undefined ? Infinity : milliseconds(maxWait, 'timeout'))
 
 /** Returns the question whether a slot is free. */
 const atOnce = ({ verb, keys, id }: Call): Call => ({ verb, keys, id: id ?? '' })

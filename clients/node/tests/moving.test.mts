@@ -10,14 +10,26 @@ import { Server, until } from './servers.mjs'
 
 const logger = { info() {}, error() {} }
 
-/** An address whose new connections lead to the server that it is told. */
-async function moving(port: number): Promise<{ port: number; to: (port: number) => void; close: () => void }> {
+/**
+ * An address whose new connections lead to the server that it is told. One over which a word is sent that it loses
+ * carries nothing from then on.
+ */
+async function moving(port: number, loses?: string): Promise<{ port: number; to: (port: number) => void; close: () => void }> {
   let target = port
   const sockets = new Set<net.Socket>()
   const listener = net.createServer((socket) => {
     const server = net.connect(target, '127.0.0.1')
     for (const one of [socket, server]) sockets.add(one.on('error', () => {}))
-    socket.pipe(server).pipe(socket)
+    if (loses === undefined) {
+      socket.pipe(server).pipe(socket)
+    } else {
+      let lost = false
+      socket.on('data', (data) => {
+        lost ||= data.includes(loses)
+        if (!lost) server.write(data)
+      })
+      server.on('data', (data) => { socket.write(data) })
+    }
     socket.on('close', () => server.destroy())
     server.on('close', () => socket.destroy())
   }).listen(0, '127.0.0.1')
@@ -63,6 +75,24 @@ describe('an address that moves to another master', () => {
         }
       })
     }
+  }
+})
+
+describe('a connection that is lost, as by a balancer that forgets it', () => {
+  for (const [name, open] of Object.entries(single)) {
+    test(`${name}: nobody waits for ever, while the server answers all others`, async () => {
+      await using server = await Server.start()
+      const way = await moving(server.port, 'CL.WAIT')
+      const { client, close } = await open(way.port)
+      try {
+        const limiter = new Limiter(client, { logger, timeout: '5s', patience: '300ms' })
+        await assert.rejects(limiter.wait('k', window(1, '1d'), { timeout: '100ms' }), (error) => error instanceof OutageError && error.message.includes('while the server is alive'))
+        assert.ok((await limiter.limit('k', window(1, '1d'))).allowed)
+      } finally {
+        await close()
+        way.close()
+      }
+    })
   }
 })
 

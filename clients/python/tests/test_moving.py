@@ -31,6 +31,7 @@ class Address:
         self.port = self.listener.getsockname()[1]
         self.sockets: list[socket.socket] = []
         self.connections = 0
+        self.swallows = b"\0"  # what ends all that a connection carries, once it was sent over it
         self.thread = threading.Thread(target=self._accept, daemon=True)
         self.thread.start()
 
@@ -48,14 +49,17 @@ class Address:
                 continue
             self.connections += 1
             self.sockets.append(there)
+            lost = threading.Event()
             for source, sink in ((here, there), (there, here)):
-                threading.Thread(target=self._pass_on, args=(source, sink), daemon=True).start()
+                threading.Thread(target=self._pass_on, args=(source, sink, lost), daemon=True).start()
 
-    @staticmethod
-    def _pass_on(source: socket.socket, sink: socket.socket) -> None:
+    def _pass_on(self, source: socket.socket, sink: socket.socket, lost: threading.Event) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
-                sink.sendall(data)
+                if self.swallows in data:
+                    lost.set()
+                if not lost.is_set():
+                    sink.sendall(data)
         with contextlib.suppress(OSError):
             sink.shutdown(socket.SHUT_WR)
 
@@ -195,6 +199,22 @@ def test_a_caller_waits_for_a_master_that_lives_and_for_no_other(get: Ask, right
         old.stop()
         new.stop()
     hangs()
+
+
+def test_nobody_waits_for_ever_over_a_connection_that_is_lost(get: Ask) -> None:
+    """As behind a balancer that forgets it: nothing comes, while the server answers all others."""
+    server = Server()
+    address = Address(server)
+    address.swallows = b"CL.WAIT"
+    limiter = get.limiter(f"redis://127.0.0.1:{address.port}", timeout="5s", patience="300ms")
+    try:
+        with pytest.raises(OutageError, match="while the server is alive"):
+            get(limiter.wait("k", DAY, timeout="100ms"))
+        assert get(limiter.limit("k", DAY)).allowed
+    finally:
+        get(limiter.close())
+        address.stop()
+        server.stop()
 
 
 def test_a_client_of_ones_own_leaves_it_too(pair: Pair, address: Address) -> None:

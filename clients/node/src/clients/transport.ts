@@ -6,7 +6,7 @@
 //
 // A call that waits has a connection of its own. On a shared one, everything behind it would wait, too.
 import type { Socket } from 'node:net'
-import { isOutage, isReply, MistakeError } from '../errors.js'
+import { isOutage, isReply, MistakeError, OutageError } from '../errors.js'
 import { pulse, runOf } from './pulse.js'
 import { type Left, within } from './within.js'
 
@@ -107,13 +107,14 @@ export function heard(transport: Transport): Heard {
 const redirects = 5
 
 /**
- * Sends a call that is answered when its turn has come. A caller that leaves closes its connection, and so leaves the
- * line. `late` gets the reply that came too late for it.
+ * Sends a call that is answered when its turn has come, or after `longest` ms. A caller that leaves closes its
+ * connection, and so leaves the line. `late` gets the reply that came too late for it.
  */
 export async function wait(
   transport: Transport,
   words: readonly string[],
   key: string,
+  longest: number,
   patience: number,
   signal: AbortSignal | undefined,
   late: (reply: unknown) => void,
@@ -137,7 +138,7 @@ export async function wait(
       reply = line.send(words)
       const sign = () =>
         pulse({ socket: line.socket, run }, patience, who) ?? within(patience, undefined, (left) => transport.send(['TYPE', transport.prefix + key], key, left))
-      const value = await answered(reply, sign, patience, signal)
+      const value = await answered(reply, sign, longest, patience, signal)
       reply = undefined
       return value
     } catch (error) {
@@ -191,16 +192,18 @@ async function leave(line: Line, reply: Promise<unknown>, patience: number, late
 }
 
 /**
- * Returns a reply that may take long. Meanwhile another connection asks for a sign of life of the server; any reply is
- * one.
+ * Returns a reply that may take `longest` ms. Meanwhile another connection asks for a sign of life of the server; any
+ * reply is one. A server that lives and does not answer in time has lost the connection.
  */
 async function answered(
   reply: Promise<unknown>,
   sign: () => Promise<unknown>,
+  longest: number,
   patience: number,
   signal: AbortSignal | undefined,
 ): Promise<unknown> {
   return await new Promise((resolve, reject) => {
+    const began = performance.now()
     let timer: NodeJS.Timeout | undefined
     let ended = false
     const end = () => {
@@ -222,7 +225,9 @@ async function answered(
       })
     }
     const again = () => {
-      if (!ended) timer = setTimeout(look, patience)
+      if (ended) return
+      if (performance.now() - began > longest + patience) fail(new OutageError(`no reply within ${patience} ms after the timeout, while the server is alive: the connection is lost`))
+      else timer = setTimeout(look, patience)
     }
     reply.then((value) => {
       end()

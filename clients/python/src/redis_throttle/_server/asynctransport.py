@@ -17,7 +17,25 @@ from .._core.errors import MistakeError, OverloadError, is_demoted, is_outage, l
 from .doors import Alone, Commands, Doors, Question, Send, Steps, Words
 from .lateness import Lateness, Within
 from .loops import close_client, drop_client, drop_pool
-from .pool import LONGEST, REDIRECTS, ROOM, WHO, Place, Pooled, Sign, asking, elsewhere, failed, is_asked, most_connections, moved_to, no_room, run_of
+from .pool import (
+    LONGEST,
+    REDIRECTS,
+    ROOM,
+    WHO,
+    Place,
+    Pooled,
+    Sign,
+    asking,
+    elsewhere,
+    failed,
+    is_asked,
+    last_of,
+    lost,
+    most_connections,
+    moved_to,
+    no_room,
+    run_of,
+)
 
 _CONNECTS = 5
 """How often connecting is tried while this process is late."""
@@ -422,8 +440,11 @@ class AsyncTransport(Pooled):
                     await asyncio.wait_for(connection.read_response(), self.patience)
                 await connection.send_command(*words)
                 reading = task = asyncio.ensure_future(connection.read_response())
+                last = last_of(call, self.patience)
                 while not (await asyncio.wait({task}, timeout=self.patience))[0]:
                     await self._see_alive(connection, place, options, run)
+                    if time.monotonic() > last and not task.done():
+                        raise lost(self.patience)
                 return task.result()
             except Exception as error:
                 there = moved_to(error)

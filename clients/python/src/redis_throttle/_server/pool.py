@@ -8,12 +8,15 @@ import copy
 import inspect
 import re
 import threading
+import time
 import weakref
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Protocol
 
+from .._core.call import Call
 from .._core.errors import OutageError, OverloadError, ThrottleError, library_error, translate
 from .._core.forked import unlocked_in_children
+from .._core.result import ZERO
 from .connect import AwayCluster
 from .doors import Commands, Doors
 from .loops import copy_of_pool
@@ -234,6 +237,16 @@ def run_of(reply: object) -> str:
 def elsewhere() -> ConnectionError:
     """Return the error of a call that waits at a server while another one answers at its address."""
     return ConnectionError("another server answers at the address of the one where the call waits")
+
+
+def last_of(call: Call, patience: float) -> float:
+    """Return until when a call that waits now may have no answer of a server that lives, by `time.monotonic()`."""
+    return time.monotonic() + (call.timeout or ZERO).total_seconds() + patience
+
+
+def lost(patience: float) -> ConnectionError:
+    """Return the error of a call that waits for a reply which does not come, although the server lives."""
+    return ConnectionError(f"no reply within {patience:g} s after the timeout, while the server is alive: the connection is lost")
 
 
 def asking(options: Mapping[str, Any], place: Place, patience: float) -> dict[str, Any]:

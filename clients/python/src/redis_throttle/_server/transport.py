@@ -19,7 +19,25 @@ from .._core.call import Call
 from .._core.errors import MistakeError, is_demoted, is_outage, library_error
 from .._core.forked import begun_in_children
 from .doors import Alone, Commands, Send, Steps, Words
-from .pool import LONGEST, REDIRECTS, ROOM, WHO, Place, Pooled, Sign, asking, elsewhere, failed, is_asked, most_connections, moved_to, no_room, run_of
+from .pool import (
+    LONGEST,
+    REDIRECTS,
+    ROOM,
+    WHO,
+    Place,
+    Pooled,
+    Sign,
+    asking,
+    elsewhere,
+    failed,
+    is_asked,
+    last_of,
+    lost,
+    most_connections,
+    moved_to,
+    no_room,
+    run_of,
+)
 
 
 class Waiting:
@@ -311,8 +329,11 @@ class Transport(Pooled):
                     connection.send_command("ASKING")
                     connection.read_response()
                 connection.send_command(*words)
+                last = last_of(call, self.patience)
                 while not connection.can_read(timeout=self.patience):
                     self._see_alive(connection, pool, options, run)
+                    if time.monotonic() > last and not connection.can_read(timeout=0):
+                        raise lost(self.patience)
                 return connection.read_response()
             except Exception as error:
                 there = moved_to(error)

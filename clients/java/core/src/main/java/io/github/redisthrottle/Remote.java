@@ -1,11 +1,14 @@
 package io.github.redisthrottle;
 
+import io.github.redisthrottle.connection.Command;
 import io.github.redisthrottle.connection.Connection;
 import io.github.redisthrottle.connection.ErrorReply;
 import java.time.Duration;
 import java.util.List;
+import java.util.Objects;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
+import java.util.concurrent.TimeUnit;
 
 /**
  * Sends calls to Redis or Valkey over a client. It decides nothing itself. A server without the module is called by
@@ -84,12 +87,18 @@ public final class Remote implements Decider, Inspector, AutoCloseable {
     }
     CompletableFuture<Void> left = new CompletableFuture<>();
     CompletableFuture<Result> result = new CompletableFuture<>();
-    result.whenComplete((value, error) -> left.complete(null));
+    CompletableFuture<Void> over = endInTime(call, result);
+    result.whenComplete(
+        (value, error) -> {
+          over.cancel(false);
+          left.complete(null);
+        });
     Stages.copy(
         Stages.chain(
             doors.sendWaiting(Words.of(call), call.key(), left, Duration.ofMillis(patienceMs)),
             answer -> {
               if (doors.lacksModule(answer)) {
+                over.cancel(false);
                 CompletionStage<Result> polled = Polling.of(this, call, pollNs);
                 Stages.cancels(result, polled);
                 return polled;
@@ -102,6 +111,29 @@ public final class Remote implements Decider, Inspector, AutoCloseable {
             }),
         result);
     return result;
+  }
+
+  /**
+   * Ends a wait that the server has not ended in time, although it lives: the connection is lost. This process has read
+   * what had arrived when it has an answer to another question.
+   */
+  private CompletableFuture<Void> endInTime(Call call, CompletableFuture<Result> result) {
+    CompletableFuture<Void> over = new CompletableFuture<>();
+    Duration longest = Objects.requireNonNull(call.maxWait());
+    if (longest.compareTo(Durations.LONGEST_WAIT) < 0) {
+      over.completeOnTimeout(null, longest.plusMillis(patienceMs).toNanos(), TimeUnit.NANOSECONDS);
+      over.thenRun(
+          () ->
+              connection
+                  .send(Command.ping(call.key()))
+                  .whenComplete(
+                      (pong, error) ->
+                          result.completeExceptionally(
+                              new OutageException(
+                                  call.command() + ": no reply within " + patienceMs + " ms after the timeout, while the server is alive: the connection is lost",
+                                  null))));
+    }
+    return over;
   }
 
   /** Gives back what came when its caller had left. The caller cannot be told of a failure. */

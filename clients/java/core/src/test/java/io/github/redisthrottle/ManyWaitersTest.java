@@ -1,6 +1,7 @@
 package io.github.redisthrottle;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.github.redisthrottle.jedis.JedisConnection;
@@ -48,6 +49,20 @@ class ManyWaitersTest {
       Server.await("all have left", () -> jedis.info("clients").contains("blocked_clients:0\r"));
       assertTrue(limiter.limit("k", quota).allowed());
       Server.await("their connections are closed", () -> jedis.clientList().lines().count() < 20);
+    }
+  }
+
+  @ParameterizedTest
+  @EnumSource
+  void nobodyWaitsForEverOverAConnectionThatIsLost(Clients client) throws Exception {
+    Limit daily = Limit.window(1, Duration.ofDays(1));
+    try (Server server = Server.start();
+        Slow way = new Slow(server, 0);
+        Limiter limiter = Limiter.over(Remote.over(client.patient(way.port()), Commands.AUTO, Duration.ofMillis(300)))) {
+      way.lose("CL.WAIT");
+      OutageException error = assertThrows(OutageException.class, () -> limiter.waitFor("k", Duration.ofMillis(100), daily));
+      assertTrue(error.getMessage().contains("while the server is alive"), error.getMessage());
+      assertTrue(limiter.limit("k", daily).allowed());
     }
   }
 

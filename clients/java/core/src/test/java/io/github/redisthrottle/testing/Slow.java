@@ -6,6 +6,7 @@ import java.io.OutputStream;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
+import java.nio.charset.StandardCharsets;
 import java.util.Queue;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.TimeUnit;
@@ -21,6 +22,7 @@ public final class Slow implements AutoCloseable {
   private volatile int to;
   private final long ms;
   private final AtomicLong held = new AtomicLong();
+  private volatile String lost = "\0";
 
   public Slow(Server server, long ms) throws IOException {
     this.socket = new ServerSocket(0);
@@ -41,6 +43,11 @@ public final class Slow implements AutoCloseable {
   /** Has the next connection carry nothing for a while. */
   public void holdNext(long forMs) {
     held.set(forMs);
+  }
+
+  /** Has a connection carry nothing any more once a word was sent over it, as a balancer that forgets it. */
+  public void lose(String word) {
+    lost = word;
   }
 
   private static void start(Runnable work) {
@@ -72,9 +79,13 @@ public final class Slow implements AutoCloseable {
       InputStream in = from.getInputStream();
       OutputStream out = there.getOutputStream();
       TimeUnit.MILLISECONDS.sleep(hold);
+      boolean isLost = false;
       for (int read = in.read(buffer); read >= 0; read = in.read(buffer)) {
         TimeUnit.MILLISECONDS.sleep(ms);
-        out.write(buffer, 0, read);
+        isLost |= new String(buffer, 0, read, StandardCharsets.ISO_8859_1).contains(lost);
+        if (!isLost) {
+          out.write(buffer, 0, read);
+        }
       }
     } catch (IOException | InterruptedException e) {
       // One of the two is closed.
