@@ -45,8 +45,9 @@ func repeatLone(t *rapid.T, kind string) {
 		}
 		if value != "" && rapid.IntRange(0, 29).Draw(t, "damage") == 0 {
 			damaged := []byte(value)
-			damaged[rapid.IntRange(0, len(damaged)-1).Draw(t, "place")] ^= rapid.ByteRange(1, 255).Draw(t, "flip")
-			value = string(damaged)
+			place := rapid.IntRange(0, len(damaged)-1).Draw(t, "place")
+			damaged[place] ^= rapid.ByteRange(0, 255).Draw(t, "flip")
+			value = string(damaged[:rapid.SampledFrom([]int{place, len(damaged)}).Draw(t, "end")])
 		}
 		want := decideAt(now, Limit, value, line)
 		*again.In = *want.In
