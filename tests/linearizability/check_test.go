@@ -68,6 +68,38 @@ func TestTheCheckerKnowsWhatHadExpiredBeforeATakeover(t *testing.T) {
 	}
 }
 
+// So it does where the clock of the former master is set back before a replica takes over whose clock is behind.
+func TestTheCheckerKnowsWhatHadExpiredBeforeAClockStep(t *testing.T) {
+	const begin, later, behind = int64(2e18), int64(2e18) + 15e8, int64(-1e9) // the key expires at begin + 1s
+	limits := []naive.Limit{{Kind: naive.Fixed, Count: 3, Period: time.Second}}
+	subject := one{key: "key", limits: limits}
+	o := naive.Options{Cost: 1}
+	take := subject.asks("CL.LIMIT", o, func(m *naive.Model, nowNs int64) naive.Reply { return m.Take(nowNs, limits, o) })
+	finds := func(node, taken int, nowNs int64) *outcome {
+		object := subject.begin()
+		for range taken {
+			object = take.run(object, begin)[0].object
+		}
+		return &outcome{node: node, reply: take.run(object, nowNs)[0].reply}
+	}
+	for name, test := range map[string]struct {
+		taken int
+		ok    bool
+	}{"the key has gone": {0, true}, "it has not": {1, true}, "nobody took so much": {2, false}} {
+		h := &history{beginsNs: begin, ahead: []int64{0, 0, 0, behind}}
+		for i, d := range []done{
+			{take, 0, 10, finds(2, 0, begin)}, {&replication{}, 12, 15, &outcome{}}, {&clockMove{later}, 20, 30, &outcome{}},
+			{take, 40, 50, finds(2, 0, later)}, {&nodeClockStep{2, -10e9}, 52, 55, &outcome{}},
+			{&succession{node: 3, former: 2}, 60, 70, &outcome{}}, {take, 80, 90, finds(3, test.taken, later+behind)},
+		} {
+			h.noteUntil(i, d.what, d.began, d.ended, d.out)
+		}
+		failed, undecided := h.check()
+		require.Empty(t, undecided)
+		assert.Equal(t, test.ok, len(failed) == 0, name)
+	}
+}
+
 // Histories of calls for one slot, for leases of ten seconds.
 func TestTheCheckerTellsHistoriesOfLeasesApart(t *testing.T) {
 	const ttl, begin = 10 * time.Second, int64(2e18)

@@ -157,7 +157,8 @@ func (s *state) after(run func(o object, nowNs int64) []result, out *outcome) (s
 				if len(s.ahead) > 0 {
 					after = r.object.haunted(object, s.clock(out.node))
 				}
-				next.becomes(object, after) // replicas may know that a key has expired, and not what was written then
+				// Replicas may know that a key has expired, and not what was written then.
+				next.becomes(append(object.expiring(s.clock(out.node)), after)...)
 				if !r.lost {
 					next.master = out.node
 				}
