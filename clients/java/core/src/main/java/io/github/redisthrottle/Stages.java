@@ -5,6 +5,7 @@ import java.util.concurrent.CancellationException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.CompletionStage;
+import java.util.function.BiConsumer;
 import java.util.function.Function;
 import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
@@ -15,14 +16,9 @@ public final class Stages {
 
   /** Returns a stage that turns the value of another one, and that cancels it when it is cancelled itself. */
   static <T extends @Nullable Object, R extends @Nullable Object> CompletableFuture<R> map(CompletionStage<T> from, Function<T, R> turn) {
-    CompletableFuture<R> to = new CompletableFuture<>();
-    cancels(to, from);
-    from.whenComplete(
-        (value, error) -> {
-          if (error != null) {
-            to.completeExceptionally(Errors.unwrapped(error));
-            return;
-          }
+    return then(
+        from,
+        (value, to) -> {
           R turned;
           try {
             turned = turn.apply(value);
@@ -32,11 +28,15 @@ public final class Stages {
           }
           complete(to, turned);
         });
-    return to;
   }
 
   /** As {@link #map}, to another stage. */
   static <T extends @Nullable Object, R extends @Nullable Object> CompletableFuture<R> chain(CompletionStage<T> from, Function<T, CompletionStage<R>> turn) {
+    return then(from, (value, to) -> ask(() -> turn.apply(value), to));
+  }
+
+  private static <T extends @Nullable Object, R extends @Nullable Object> CompletableFuture<R> then(
+      CompletionStage<T> from, BiConsumer<T, CompletableFuture<R>> act) {
     CompletableFuture<R> to = new CompletableFuture<>();
     cancels(to, from);
     from.whenComplete(
@@ -44,7 +44,7 @@ public final class Stages {
           if (error != null) {
             to.completeExceptionally(Errors.unwrapped(error));
           } else {
-            ask(() -> turn.apply(value), to);
+            act.accept(value, to);
           }
         });
     return to;
