@@ -1,6 +1,7 @@
 package operating_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,158 +60,95 @@ func (p *pair) roll() {
 	topology.AwaitReplicas(p.t, p.master, p.replica)
 }
 
-// first returns the first integers of a COMPACT reply: limited, limits, limit, remaining.
-func (p *pair) first(call string) (limited, remaining int64) {
-	p.t.Helper()
-	v := p.master.MustDo(strings.Fields(call)...)
-	require.Greater(p.t, len(v.Elems), 3, "%s: %v", call, v)
-	return v.Elems[0].Int, v.Elems[3].Int
+// answers makes a call: it answers the first integer of a COMPACT reply and what remains, or what it has said.
+func (p *pair) answers(call string) string {
+	v := p.master.Do(strings.Fields(call)...)
+	if strings.HasSuffix(call, "COMPACT") && len(v.Elems) > 3 {
+		return fmt.Sprint([]int64{v.Elems[0].Int, v.Elems[3].Int})
+	}
+	return v.String()
 }
 
-func (p *pair) has(call string, limited, remaining int64) {
-	p.t.Helper()
-	gotLimited, got := p.first(call)
-	assert.Equal(p.t, [2]int64{limited, remaining}, [2]int64{gotLimited, got}, call)
-}
+// What each version goes on from that the other wrote, in three parts: calls on an older version, on this one after the
+// upgrade, and on the older one again. The rates get no unit back meanwhile.
+var upgrades = [3][]struct{ versions, call, want string }{{
+	{"0.2.0 0.3.0 0.4.0", "CL.LIMIT user FIXED 100/y RATE 10/100d COST 3 COMPACT", "[0 7]"},
+	{"0.2.0 0.3.0 0.4.0", "CL.LIMIT windows WINDOW 5/100d COMPACT", "[0 4]"},
+	{"0.2.0 0.3.0 0.4.0", "CL.BAN bad 1d", "86400000"},
+	{"0.2.0", "CL.LIMIT unit RATE 30/8640000 COMPACT", "[0 29]"},
+	{"0.2.0", "CL.LEASE leases SLOTS 2 TTL 1d ID a COMPACT", "[0 -1]"},
+	{"0.2.0", "CL.LIMIT forgets FIXED 100/y COST 3 COMPACT", "[0 97]"},
+	{"0.3.0 0.4.0", "CL.MLIMIT 2 tokens jobs RATE 100/100d TAKE 10 NEXT SLOTS 2 TTL 1d ID a COMPACT", "[0 1]"},
+	{"0.3.0", "CL.LIMIT closed FIXED 0/1d", "ERR"},
+	{"0.4.0", "HSET throttle:policies api RATE-5/s", "1"},
+	{"0.4.0", login, "[0 0]"}, {"0.4.0", login, "[1 0]"}, {"0.4.0", login, "[1 0]"}, {"0.4.0", login, "[1 0]"},
+	{"0.4.0", "CL.INSPECT user", "unknown command"},
+}, {
+	{"0.2.0 0.3.0 0.4.0", "CL.PEEK user FIXED 100/y RATE 10/100d COMPACT", "[0 7]"},
+	{"0.2.0 0.3.0 0.4.0", "CL.PEEK windows WINDOW 5/100d COMPACT", "[0 4]"},
+	{"0.2.0 0.3.0 0.4.0", "CL.PEEK bad RATE 5/s COMPACT", "[1 0]"},
+	{"0.2.0", "CL.LIMIT unit RATE 30/8640000", "8640000 needs a unit"},
+	{"0.2.0", "CL.PEEK unit RATE 30/8640000s COMPACT", "[0 29]"},
+	{"0.2.0", "CL.MLIMIT 2 taken leases RATE 100/100d TAKE 10 NEXT SLOTS 2 TTL 1d ID b COMPACT", "[0 0]"},
+	{"0.2.0", "CL.MLIMIT 2 taken leases RATE 100/100d TAKE 10 NEXT SLOTS 2 TTL 1d ID c COMPACT", "[1 0]"}, // the lease of before counts
+	{"0.2.0", "CL.LIMIT forgets WINDOW 5/100d COMPACT", "[0 4]"},
+	{"0.2.0", "CL.PEEK forgets FIXED 100/y COMPACT", "[0 97]"},
+	{"0.3.0 0.4.0", "CL.SETTLE 2 tokens jobs RATE 100/100d TAKE 10 USED 4 NEXT SLOTS ID a COMPACT", "[1 96]"}, // what the other admitted
+	{"0.3.0 0.4.0", "CL.MLIMIT 2 tokens jobs RATE 100/100d TAKE 10 NEXT SLOTS 2 TTL 1d ID b COMPACT", "[0 1]"},
+	{"0.3.0", "CL.LIMIT closed FIXED 0/1d COMPACT", "[1 0]"},
+	{"0.3.0", login, "[0 0]"}, {"0.3.0 0.4.0", login, "[1 0]"},
+	{"0.4.0", "CL.LIMIT kept RATE 10/100d COST 3 COMPACT", "[0 7]"}, {"0.4.0", "CL.LIMIT kept RATE 10/100d COMPACT", "[0 6]"},
+	{"0.4.0", "CL.INSPECT kept", "RATE"},
+}, {
+	{"0.2.0 0.3.0 0.4.0", "CL.PEEK user FIXED 100/y RATE 10/100d COMPACT", "[0 7]"},
+	{"0.2.0 0.3.0 0.4.0", "CL.PEEK windows WINDOW 5/100d COMPACT", "[0 4]"},
+	{"0.2.0 0.3.0 0.4.0", "CL.PEEK bad RATE 5/s COMPACT", "[1 0]"},
+	{"0.2.0", "CL.PEEK taken RATE 100/100d COMPACT", "[0 90]"},
+	{"0.2.0", "CL.SETTLE 1 leases SLOTS ID b", "unknown command"},
+	{"0.2.0", "CL.RELEASE leases ID b", "1"},
+	{"0.2.0", "CL.THROTTLE user 9 1 60", "WRONGTYPE"},
+	{"0.2.0", "CL.LIMIT forgets WINDOW 5/100d COMPACT", "[0 3]"}, {"0.2.0", "CL.PEEK forgets FIXED 100/y COMPACT", "[0 100]"},
+	{"0.3.0 0.4.0", "CL.SETTLE 2 tokens jobs RATE 100/100d TAKE 10 USED 4 NEXT SLOTS ID b COMPACT", "[1 92]"},
+	{"0.3.0", "CL.PEEK login RATE 1/100d", "WRONGTYPE"},
+	{"0.3.0", "DEL login", "1"}, {"0.3.0", "CL.LIMIT login RATE 1/100d COMPACT", "[0 0]"},
+	{"0.3.0", "CL.LIMIT closed FIXED 0/1d", "syntax error near '0/1d'"},
+	{"0.3.0", login, "syntax error near 'AFTER'"},
+	{"0.3.0", "CL.LEASE jobs SLOTS 2 TTL 1d ID c TIMEOUT 1s GROUP a WEIGHT 10", "syntax error near 'WEIGHT'"},
+	{"0.4.0", "CL.LIMIT kept RATE 10/100d COMPACT", "[0 5]"},
+	{"0.4.0", "HGET throttle:policies api", "RATE-5/s"},
+	{"0.4.0", "CL.PEEK login RATE 9/1d COMPACT", "[0 9]"}, {"0.4.0", login, "[1 0]"}, // the fifth denial, of which this version saw one
+	{"0.4.0", "CL.PEEK login RATE 9/1d COMPACT", "[1 0]"},
+	{"0.4.0", "CL.DENIED user 1", "unknown command"}, {"0.4.0", "CL.TOP 5 SHADOW", "wrong number of arguments"},
+}}
 
-// From version 0.2.0 to this one and back again, by the steps of docs/operating.md, with limits, leases and bans that
-// live on. The rates get no unit back while the test runs.
-func TestFromTheOlderVersionAndBackAgain(t *testing.T) {
+const login = "CL.LIMIT login RATE 1/100d BAN 1h AFTER 5/1d COMPACT"
+
+// By the steps of docs/operating.md. A key that this version keeps longer goes on as it is.
+func TestFromEachOlderVersionAndBackAgain(t *testing.T) {
 	t.Parallel()
-	older := kit.OlderBuild(t, "0.2.0")
-	present, err := server.ModulePath()
-	require.NoError(t, err)
-	p := newPair(t, older)
-	p.has("CL.LIMIT user FIXED 100/y RATE 10/100d COST 3 COMPACT", 0, 7)
-	p.master.MustDo("CL.LEASE", "jobs", "SLOTS", "2", "TTL", "1d", "ID", "a")
-	p.master.MustDo("CL.BAN", "bad", "1d")
-	p.has("CL.LIMIT unit RATE 30/8640000 COMPACT", 0, 29)
-
-	p.install(present)
-	p.roll()
-	p.has("CL.PEEK user FIXED 100/y RATE 10/100d COMPACT", 0, 7)
-	p.has("CL.PEEK bad RATE 5/s COMPACT", 1, 0)
-	v := p.master.Do("CL.LIMIT", "unit", "RATE", "30/8640000")
-	assert.Contains(t, v.Text, "8640000 needs a unit")
-	p.has("CL.PEEK unit RATE 30/8640000s COMPACT", 0, 29)
-	p.has("CL.LIMIT user WINDOW 5/100d COMPACT", 0, 4)
-	p.has("CL.PEEK user FIXED 100/y COMPACT", 0, 97)
-	limited, _ := p.first("CL.MLIMIT 2 tokens jobs RATE 100/100d TAKE 10 NEXT SLOTS 2 TTL 1d ID b COMPACT")
-	assert.Zero(t, limited)
-	limited, _ = p.first("CL.MLIMIT 2 tokens jobs RATE 100/100d TAKE 10 NEXT SLOTS 2 TTL 1d ID c COMPACT")
-	assert.EqualValues(t, 1, limited, "the lease that the older version gave counts")
-
-	p.install(older)
-	p.roll()
-	p.has("CL.PEEK user FIXED 100/y COMPACT", 0, 97)
-	p.has("CL.PEEK bad RATE 5/s COMPACT", 1, 0)
-	p.has("CL.PEEK tokens RATE 100/100d COMPACT", 0, 90)
-	assert.Contains(t, p.master.Do("CL.SETTLE", "1", "jobs", "SLOTS", "ID", "b").Text, "unknown command")
-	assert.EqualValues(t, 1, p.master.MustDo("CL.RELEASE", "jobs", "ID", "b").Int)
-	assert.Contains(t, p.master.Do("CL.THROTTLE", "user", "9", "1", "60").Text, "WRONGTYPE")
-	p.has("CL.LIMIT user WINDOW 5/100d COMPACT", 0, 3)
-	p.has("CL.PEEK user FIXED 100/y COMPACT", 0, 100)
-}
-
-// From version 0.3.0 to this one and back again. What 0.3.0 admitted is settled by this version, and the other way
-// round.
-func TestFromVersion03AndBackAgain(t *testing.T) {
-	t.Parallel()
-	older := kit.OlderBuild(t, "0.3.0")
-	present, err := server.ModulePath()
-	require.NoError(t, err)
-	p := newPair(t, older)
-	p.has("CL.LIMIT user FIXED 100/y RATE 10/100d COST 3 COMPACT", 0, 7)
-	p.has("CL.LIMIT user WINDOW 5/100d COMPACT", 0, 4)
-	p.master.MustDo("CL.BAN", "bad", "1d")
-	admitted, _ := p.first("CL.MLIMIT 2 tokens jobs RATE 100/100d TAKE 10 NEXT SLOTS 2 TTL 1d ID a COMPACT")
-	assert.Zero(t, admitted)
-	assert.Contains(t, p.master.Do("CL.LIMIT", "closed", "FIXED", "0/1d").Text, "ERR")
-
-	p.install(present)
-	p.roll()
-	p.has("CL.PEEK user FIXED 100/y RATE 10/100d COMPACT", 0, 7)
-	p.has("CL.PEEK user WINDOW 5/100d COMPACT", 0, 4)
-	p.has("CL.PEEK bad RATE 5/s COMPACT", 1, 0)
-	p.has("CL.LIMIT closed FIXED 0/1d COMPACT", 1, 0)
-	settled, _ := p.first("CL.SETTLE 2 tokens jobs RATE 100/100d TAKE 10 USED 4 NEXT SLOTS ID a COMPACT")
-	assert.EqualValues(t, 1, settled, "the older version admitted it")
-	p.has("CL.PEEK tokens RATE 100/100d COMPACT", 0, 96)
-	admitted, _ = p.first("CL.MLIMIT 2 tokens jobs RATE 100/100d TAKE 10 NEXT SLOTS 2 TTL 1d ID b COMPACT")
-	assert.Zero(t, admitted)
-	for _, limited := range []int64{0, 1} {
-		p.has("CL.LIMIT login RATE 1/100d BAN 1h AFTER 5/1d COMPACT", limited, 0)
-	}
-
-	p.install(older)
-	p.roll()
-	p.has("CL.PEEK user FIXED 100/y RATE 10/100d COMPACT", 0, 7)
-	p.has("CL.PEEK user WINDOW 5/100d COMPACT", 0, 4)
-	p.has("CL.PEEK bad RATE 5/s COMPACT", 1, 0)
-	settled, _ = p.first("CL.SETTLE 2 tokens jobs RATE 100/100d TAKE 10 USED 4 NEXT SLOTS ID b COMPACT")
-	assert.EqualValues(t, 1, settled, "the newer version admitted it")
-	p.has("CL.PEEK tokens RATE 100/100d COMPACT", 0, 92)
-	assert.Contains(t, p.master.Do("CL.PEEK", "login", "RATE", "1/100d").Text, "WRONGTYPE")
-	p.master.MustDo("DEL", "login")
-	p.has("CL.LIMIT login RATE 1/100d COMPACT", 0, 0)
-	for call, near := range map[string]string{
-		"CL.LIMIT closed FIXED 0/1d":                                     "0/1d",
-		"CL.LIMIT login RATE 1/100d BAN 1h AFTER 5/1d":                   "AFTER",
-		"CL.LEASE jobs SLOTS 2 TTL 1d ID c TIMEOUT 1s GROUP a WEIGHT 10": "WEIGHT",
-	} {
-		assert.Contains(t, p.master.Do(strings.Fields(call)...).Text, "syntax error near '"+near+"'", call)
-	}
-}
-
-// From version 0.4.0 to this one and back again. A key that this version
-// keeps longer goes on as it is, and so do a count of denials and the hash of policies.
-func TestFromVersion04AndBackAgain(t *testing.T) {
-	t.Parallel()
-	older := kit.OlderBuild(t, "0.4.0")
-	present, err := server.ModulePath()
-	require.NoError(t, err)
-	p := newPair(t, older)
-	p.has("CL.LIMIT user FIXED 100/y RATE 10/100d COST 3 COMPACT", 0, 7)
-	p.master.MustDo("CL.BAN", "bad", "1d")
-	p.master.MustDo("HSET", "throttle:policies", "api", "RATE 5/s")
-	admitted, _ := p.first("CL.MLIMIT 2 tokens jobs RATE 100/100d TAKE 10 NEXT SLOTS 2 TTL 1d ID a COMPACT")
-	assert.Zero(t, admitted)
-	for _, limited := range []int64{0, 1, 1, 1} {
-		p.has("CL.LIMIT login RATE 1/100d BAN 1h AFTER 5/1d COMPACT", limited, 0)
-	}
-	assert.Contains(t, p.master.Do("CL.INSPECT", "user").Text, "unknown command")
-
-	p.install(present)
-	p.roll()
-	p.has("CL.PEEK user FIXED 100/y RATE 10/100d COMPACT", 0, 7)
-	p.has("CL.PEEK bad RATE 5/s COMPACT", 1, 0)
-	settled, _ := p.first("CL.SETTLE 2 tokens jobs RATE 100/100d TAKE 10 USED 4 NEXT SLOTS ID a COMPACT")
-	assert.EqualValues(t, 1, settled, "the older version admitted it")
-	p.has("CL.PEEK tokens RATE 100/100d COMPACT", 0, 96)
-	admitted, _ = p.first("CL.MLIMIT 2 tokens jobs RATE 100/100d TAKE 10 NEXT SLOTS 2 TTL 1d ID b COMPACT")
-	assert.Zero(t, admitted)
-	p.has("CL.LIMIT login RATE 1/100d BAN 1h AFTER 5/1d COMPACT", 1, 0)
-	for remaining := int64(9); remaining > 5; remaining-- {
-		p.has("CL.LIMIT kept RATE 10/100d COMPACT", 0, remaining)
-	}
-	assert.Contains(t, p.master.MustDo("CL.INSPECT", "kept").String(), "RATE")
-	expires := p.master.MustDo("PEXPIRETIME", "kept").Int
-
-	p.install(older)
-	p.roll()
-	assert.Equal(t, expires, p.master.MustDo("PEXPIRETIME", "kept").Int)
-	p.has("CL.LIMIT kept RATE 10/100d COMPACT", 0, 5)
-	p.has("CL.PEEK user FIXED 100/y RATE 10/100d COMPACT", 0, 7)
-	p.has("CL.PEEK bad RATE 5/s COMPACT", 1, 0)
-	settled, _ = p.first("CL.SETTLE 2 tokens jobs RATE 100/100d TAKE 10 USED 4 NEXT SLOTS ID b COMPACT")
-	assert.EqualValues(t, 1, settled, "the newer version admitted it")
-	p.has("CL.PEEK tokens RATE 100/100d COMPACT", 0, 92)
-	assert.Equal(t, "RATE 5/s", p.master.MustDo("HGET", "throttle:policies", "api").Text)
-	p.has("CL.PEEK login RATE 9/1d COMPACT", 0, 9)
-	p.has("CL.LIMIT login RATE 1/100d BAN 1h AFTER 5/1d COMPACT", 1, 0) // the fifth denial, of which this version saw one
-	p.has("CL.PEEK login RATE 9/1d COMPACT", 1, 0)
-	for call, near := range map[string]string{"CL.DENIED user 1": "unknown command", "CL.TOP 5 SHADOW": "wrong number of arguments"} {
-		assert.Contains(t, p.master.Do(strings.Fields(call)...).Text, near, call)
+	for _, version := range []string{"0.2.0", "0.3.0", "0.4.0"} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			older := kit.OlderBuild(t, version)
+			present, err := server.ModulePath()
+			require.NoError(t, err)
+			p, expires := newPair(t, older), ""
+			for part, module := range []string{"", present, older} {
+				if module != "" {
+					p.install(module)
+					p.roll()
+				}
+				if part == 2 {
+					assert.Equal(t, expires, p.answers("PEXPIRETIME kept"))
+				}
+				for _, u := range upgrades[part] {
+					if strings.Contains(u.versions, version) {
+						assert.Contains(t, p.answers(u.call), u.want, "part %d: %s", part, u.call)
+					}
+				}
+				expires = p.answers("PEXPIRETIME kept")
+			}
+		})
 	}
 }
 
