@@ -215,25 +215,3 @@ func run(t *testing.T, dir, program string, args ...string) string {
 	require.NoError(t, err, "%s %q: %s", program, args, stderr.String())
 	return string(out)
 }
-
-// Of what gotestsum prints, tests that were skipped are one line for each reason. All else stays as it is, the summary
-// at the end.
-func TestSkippedTestsAreOneLineForEachReason(t *testing.T) {
-	t.Parallel()
-	skipped := func(name, reason string) string {
-		return "=== SKIP: tests/a " + name + " (0.00s)\n    a_test.go:7: a log\n    servers.go:49: " + reason + "\n\n"
-	}
-	failed := "=== Failed\n=== FAIL: tests/a TestC (0.00s)\n    a_test.go:9: no\n    c\n\n"
-	for _, tc := range []struct{ name, printed, want string }{
-		{"none", "PASS  tests/a (1s)\n\nDONE 3 tests in 1s\n", "PASS  tests/a (1s)\n\nDONE 3 tests in 1s\n"},
-		{"some", "PASS  tests/a (1s)\n\n=== Skipped\n" + skipped("TestA", "no x") + skipped("TestB", "no y") + skipped("TestD", "no y") + failed + "DONE 4 tests",
-			"PASS  tests/a (1s)\n\n=== Skipped, by reason\n     2  no y\n     1  no x\n\n" + failed + "DONE 4 tests\n"},
-		{"all", "=== Skipped\n" + skipped("TestA", "no x") + "DONE 1 tests, 1 skipped in 1s\n", "=== Skipped, by reason\n     1  no x\n\nDONE 1 tests, 1 skipped in 1s\n"},
-	} {
-		cmd := exec.Command("./fold-skips")
-		cmd.Stdin = strings.NewReader(tc.printed)
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s: %s", tc.name, out)
-		assert.Equal(t, tc.want, string(out), tc.name)
-	}
-}

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"image/color"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -160,18 +158,4 @@ type ranges struct {
 func (r *ranges) add(at plotter.XY, s summary) {
 	r.XYs = append(r.XYs, at)
 	r.XErrors = append(r.XErrors, struct{ Low, High float64 }{s.median - s.low, s.high - s.median})
-}
-
-// redraw draws the charts of the results that are in a folder anew, without measuring.
-func redraw(dir string) {
-	for _, path := range must.Get(filepath.Glob(filepath.Join(dir, "*.json"))) {
-		var r results
-		must.Do(json.Unmarshal(must.Get(os.ReadFile(path)), &r))
-		if len(r.About) == 0 {
-			must.Fail("%s does not say what was measured", path)
-		}
-		if r.Contenders != nil {
-			drawBench(dir, r.About[0], r.Contenders)
-		}
-	}
 }

@@ -50,8 +50,6 @@ func run(ctx context.Context, args []string) (err error) {
 		floors(ctx, o.Floors)
 	case "count":
 		count(ctx, o)
-	case "draw":
-		redraw(o.Out)
 	}
 	if o.Publish {
 		publishShown(o.Out, "bench/results")

@@ -44,7 +44,6 @@ type options struct {
 	Make    struct{} `cmd:"" name:"floors" help:"Build the floors into --floors."`
 	Wakeups struct{} `cmd:"" help:"Watch what the module's threads do, idle and under load."`
 	Count   struct{} `cmd:"" help:"Count the instructions and cache misses of each call, with valgrind."`
-	Draw    struct{} `cmd:"" help:"Draw the charts of the results in --out anew, without measuring."`
 
 	command string // which of these was named
 }

@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,7 +46,6 @@ type options struct {
 	Nginx    string        `help:"nginx, for the requests by HTTP."`
 	Before   string        `type:"existingfile" help:"Another build of the gateway, to compare."`
 	Only     string        `default:"." help:"Measure those alone whose names this regular expression matches."`
-	Profile  string        `type:"existingdir" help:"Folder for CPU profiles of the gateway."`
 	Empty    bool          `hidden:"" help:"Serve as a handler that does nothing."`
 	Asks     string        `hidden:"" help:"How it asks Redis before it answers: alone, or together with other requests."`
 	Callers  int           `default:"32" help:"Goroutines that ask without a pause, on eight connections."`
@@ -62,11 +60,9 @@ type contender struct {
 	rounds []figures
 }
 
-// service is what has been started: how the goroutine of a number asks it its next request, and its processes. Profile
-// is where a gateway shows its CPU profile.
+// service is what has been started: how the goroutine of a number asks it its next request, and its processes.
 type service struct {
 	ask       func(caller, n int) error
-	profile   string
 	processes []*exec.Cmd
 	conns     []io.Closer
 }
@@ -197,9 +193,6 @@ func (c *contender) measure(ctx context.Context, s *server.Server, o *options) f
 	}
 	load(one, o.Callers, o.Lasts/5) // connections and code are warm
 	must.Do(s.ConfigResetStat(ctx).Err())
-	if o.Profile != "" && one.profile != "" {
-		defer saved(one.profile, o.Lasts, filepath.Join(o.Profile, strings.NewReplacer("/", "", ", ", "-").Replace(c.name)+"."+strconv.Itoa(len(c.rounds))))()
-	}
 	before, cpu := s.Fields(ctx), cpuSeconds()
 	began := time.Now()
 	took := load(one, o.Callers, o.Lasts)
@@ -222,15 +215,13 @@ func (c *contender) measure(ctx context.Context, s *server.Server, o *options) f
 func gateway(ctx context.Context, program, text, dir string, s *server.Server, args ...string) (one service, grpcPort, httpPort string) {
 	must.Do(os.Mkdir(filepath.Join(dir, "config"), 0o755))
 	must.Do(os.WriteFile(filepath.Join(dir, "config", "limits.yaml"), []byte(text), 0o644))
-	grpcPort, httpPort, debug := freePort(), freePort(), freePort()
+	grpcPort, httpPort = freePort(), freePort()
 	cmd := exec.CommandContext(ctx, must.Get(filepath.Abs(program)), args...)
 	cmd.Env = append(os.Environ(), "REDIS_SOCKET_TYPE=tcp", "REDIS_TYPE=SINGLE", "REDIS_URL="+s.Addr(), "REDIS_TIMEOUT=10s", "REDIS_POOL_SIZE=32",
 		"RUNTIME_ROOT="+dir, "RUNTIME_SUBDIRECTORY=", "RUNTIME_APPDIRECTORY=config", "RUNTIME_WATCH_ROOT=false", "USE_STATSD=false", "DISABLE_STATS=true",
-		"HOST=127.0.0.1", "PORT="+httpPort, "GRPC_HOST=127.0.0.1", "GRPC_PORT="+grpcPort, "DEBUG_HOST=127.0.0.1", "DEBUG_PORT="+debug,
+		"HOST=127.0.0.1", "PORT="+httpPort, "GRPC_HOST=127.0.0.1", "GRPC_PORT="+grpcPort, "DEBUG_HOST=127.0.0.1", "DEBUG_PORT="+freePort(),
 		"USE_PROMETHEUS=false", "LOG_LEVEL=ERROR") // upstream without statistics, which it would log
-	if one.processes = []*exec.Cmd{launch(cmd)}; len(args) == 0 {
-		one.profile = "http://127.0.0.1:" + debug + "/debug/pprof/profile"
-	}
+	one.processes = []*exec.Cmd{launch(cmd)}
 	return one, grpcPort, httpPort
 }
 
@@ -316,15 +307,4 @@ func processor() string {
 	_, model, _ := strings.Cut(text("/proc/cpuinfo"), "model name\t: ")
 	model, _, _ = strings.Cut(model, "\n")
 	return fmt.Sprintf("%d x %s", runtime.NumCPU(), cmp.Or(model, runtime.GOARCH))
-}
-
-// saved has the profile at an address written to a file while it lasts, and returns what waits for that.
-func saved(url string, lasts time.Duration, file string) (wait func()) {
-	var profiling sync.WaitGroup
-	profiling.Go(func() {
-		response := must.Get(http.Get(fmt.Sprintf("%s?seconds=%.0f", url, lasts.Seconds())))
-		defer response.Body.Close()
-		must.Do(os.WriteFile(file, must.Get(io.ReadAll(response.Body)), 0o644))
-	})
-	return profiling.Wait
 }
