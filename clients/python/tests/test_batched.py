@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from forks import ended_well, forked, held_by_a_thread
 from redis_throttle import Batched, Call, Limiter, OutageError, Result, Slots, fixed, rate, window
 from redis_throttle.asyncio import Batched as AsyncBatched
 from redis_throttle.asyncio import Limiter as AsyncLimiter
@@ -224,7 +225,7 @@ def test_units_on_their_way_back_count_as_held(throttle: FakeLimiter) -> None:
     thread = threading.Thread(target=lambda: got.append(limiter.limit("k", PLENTY, cost=4)))
     thread.start()
     [pot] = batches._pots.values()
-    await_true(lambda: pot.leader is not None and bool(pot.leader.turn._waiters), "it waits for them")
+    await_true(lambda: bool(pot.waiters) and bool(pot.waiters[0].event._cond._waiters), "it waits for them")
     held.go_on.set()
     thread.join(PATIENCE)
     assert got[0].allowed
@@ -304,6 +305,20 @@ def test_an_on_error_that_raises_ends_no_later_refund(throttle: FakeLimiter) -> 
     limiter = Limiter(Batched(Lost(throttle, "refund"), max_age="20ms", on_error=tell))
     for n in (1, 2):
         leave_units(limiter, lambda n=n: len(told) >= n, f"k{n}")  # type: ignore[misc]
+    limiter.close()
+
+
+def test_a_child_process_hands_out_no_units_of_its_parent(throttle: FakeLimiter) -> None:
+    batches = Batched(throttle, max_age=LONG)
+    limiter = Limiter(batches)
+    assert [limiter.limit("k", PLENTY).by for _ in range(2)] == ["server", "server"], "and holds one more"
+
+    def call() -> None:
+        assert [limiter.limit("k", PLENTY).by for _ in range(3)] == ["server", "server", "batch"]
+
+    with held_by_a_thread([batches._lock]):
+        ended_well(forked(call, limiter.close))
+    assert limiter.limit("k", PLENTY).by == "batch"
     limiter.close()
 
 

@@ -6,7 +6,7 @@ import hashlib
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import fields, replace
 from datetime import timedelta
 
@@ -42,7 +42,7 @@ class Denials:
         self._most, self._max_age, self._clock = most, max_age, clock
         self._lock = threading.Lock()
         unlocked_in_children(self, "_lock")
-        self._by_call: OrderedDict[bytes, tuple[Result, float, float, float]] = OrderedDict()
+        self._by_call: OrderedDict[Hashable, tuple[Result, float, float, float]] = OrderedDict()
         self._forgotten: OrderedDict[str, float] = OrderedDict()
         self._forgotten_all = -1.0
 
@@ -53,7 +53,7 @@ class Denials:
         """Return the time, in seconds."""
         return self._clock()
 
-    def remember(self, id: bytes, result: Result, asked: float) -> None:
+    def remember(self, id: Hashable, result: Result, asked: float) -> None:
         """Keep the server's denial of a call that was asked then."""
         if not result.limited or result.by != "server" or not result.retry_after:
             return
@@ -64,7 +64,7 @@ class Denials:
             while len(self._by_call) > self._most:
                 self._by_call.popitem(last=False)
 
-    def recall(self, id: bytes, keys: Iterable[Key]) -> Result | None:
+    def recall(self, id: Hashable, keys: Iterable[Key]) -> Result | None:
         """Return the denial of a call, counted down, if it is remembered and still holds."""
         with self._lock:
             found = self._by_call.get(id)
