@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,7 +73,7 @@ func (r *remote) wait(ctx context.Context, call Call) (result Result, err error)
 	}
 	if own, ok := r.client.(stander); ok {
 		place := standing{cmd: newCmd(ctx, &cmd)}
-		place.answers, place.alive, place.leave = own.Stand(ctx, place.cmd)
+		place.answers, place.alive, place.leave = own.Stand(ctx, place.cmd, replyWithin(cmd.timeout, r.patience))
 		reply, err := r.waitIn(ctx, place, &call, &cmd)
 		if doors.Lacks(err) == "" && r.doors.Lacks(err) {
 			return r.poll(ctx, call)
@@ -118,9 +119,12 @@ func redirected(err error, at string) (addr string, asking, ok bool) {
 // stander is a client that has connections of its own for calls that wait, such as that of package rueidislimit.
 type stander interface {
 	// Stand sends cmd, which waits, and returns at once. answers gets cmd's error, nil for a reply, when that is there.
-	// alive asks the server where it waits for a sign of life. leave has the caller leave the line, in the background:
-	// answers still gets what comes within patience, or an error.
-	Stand(ctx context.Context, cmd *redis.Cmd) (answers <-chan error, alive func(context.Context) error, leave func(patience time.Duration))
+	// alive asks the server where it waits for a sign of life; none counts once the reply is later than within, 0 being
+	// never. leave has the caller leave the line, in the background: answers still gets what comes within patience, or
+	// an error.
+	Stand(ctx context.Context, cmd *redis.Cmd, within time.Duration) (
+		answers <-chan error, alive func(context.Context) error, leave func(patience time.Duration),
+	)
 }
 
 // standing is a call that waits. See stander.
@@ -239,6 +243,14 @@ func (r *remote) stand(ctx context.Context, o redis.Options, asking bool, cmd *c
 	return standing{cmd: c, answers: answers, alive: alive, leave: func(patience time.Duration) { line.leave(stop, patience) }}
 }
 
+// replyWithin is how late a reply to a call that waits may be before it counts as lost, 0 being forever.
+func replyWithin(timeout, patience time.Duration) time.Duration {
+	if timeout <= 0 || timeout >= longest-patience {
+		return 0
+	}
+	return timeout + patience
+}
+
 // single makes the options of a client those of one connection. What a client has once is not for it: go-redis panics
 // where two clients have one PushNotificationProcessor and are to be told of maintenance.
 func single(o *redis.Options) {
@@ -253,10 +265,7 @@ func newLine(o redis.Options, timeout, patience time.Duration) *line {
 	single(&o)
 	o.MaxRetries = -1
 	o.ReadBufferSize, o.WriteBufferSize, o.PipelineReadBufferSize, o.PipelineWriteBufferSize = lineBuffer, lineBuffer, 0, 0
-	o.ReadTimeout = -1
-	if timeout > 0 && timeout < longest-patience {
-		o.ReadTimeout = timeout + patience
-	}
+	o.ReadTimeout = cmp.Or(replyWithin(timeout, patience), -1)
 	if o.WriteTimeout <= 0 { // what go-redis makes of none is not what it takes for none
 		o.WriteTimeout = -1
 	}

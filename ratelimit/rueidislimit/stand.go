@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -22,13 +23,16 @@ const (
 )
 
 // Stand is for package ratelimit: it sends a command that waits, and returns at once. answers gets the command's error,
-// nil for a reply. alive asks the server where it waits for a sign of life. leave has the caller leave the line, in the
-// background: answers still gets what comes within patience.
+// nil for a reply. alive asks the server where it waits for a sign of life; none counts once the reply is later than
+// within, 0 being never. leave has the caller leave the line, in the background: answers still gets what comes within
+// patience.
 //
 // rueidis itself drops the reply of a command whose context has ended, and with it the units that the command got.
-func (s sender) Stand(ctx context.Context, cmd *redis.Cmd) (answers <-chan error, alive func(context.Context) error, leave func(patience time.Duration)) {
+func (s sender) Stand(ctx context.Context, cmd *redis.Cmd, within time.Duration) (
+	answers <-chan error, alive func(context.Context) error, leave func(patience time.Duration),
+) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	p := &place{stop: stop, answered: make(chan struct{}), node: s.client, master: s.master()}
+	p := &place{stop: stop, answered: make(chan struct{}), node: s.client, master: s.master(), within: within}
 	all := make(chan error, 1)
 	go func() {
 		defer stop()
@@ -152,12 +156,14 @@ type place struct {
 	stop     context.CancelFunc
 	answered chan struct{}
 	master   string // see sender.master
+	within   time.Duration
 
 	mu   sync.Mutex              // held while the caller is told to leave: then its connection is not for others yet
 	node rueidis.Client          // where the command goes or is
 	conn rueidis.DedicatedClient // nil while the command is not under way
 	id   int64                   // of the connection; 0 if it is unknown
 	run  string                  // which server it is, see shared.RunID; empty if that is unknown
+	ends time.Time               // by when there is a reply; zero for never
 	left bool
 }
 
@@ -170,12 +176,16 @@ func (p *place) goTo(node rueidis.Client) {
 // alive asks where the caller waits for a sign of life. That another server answers at the address by now is none.
 func (p *place) alive(ctx context.Context) error {
 	p.mu.Lock()
-	node, run := p.node, p.run
+	node, run, ends := p.node, p.run, p.ends
 	p.mu.Unlock()
+	isOver := !ends.IsZero() && time.Now().After(ends)
 	info, err := node.Do(ctx, node.B().Info().Section("server").Build()).ToString()
 	there := shared.RunID(info)
 	if err == nil && run != "" && there != "" && there != run || p.master != "" && node.Nodes()[p.master] == nil {
 		return shared.Elsewhere(nil)
+	}
+	if err == nil && isOver { // it would have come before this
+		return fmt.Errorf("no reply within %v: %w", p.within, os.ErrDeadlineExceeded)
 	}
 	return err
 }
@@ -202,6 +212,9 @@ func (p *place) begin(conn rueidis.DedicatedClient, id int64, run string) (ok bo
 		return false
 	}
 	p.conn, p.id, p.run = conn, id, run
+	if p.within > 0 {
+		p.ends = time.Now().Add(p.within)
+	}
 	return true
 }
 

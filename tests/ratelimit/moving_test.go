@@ -1,6 +1,7 @@
 package ratelimit_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -28,7 +29,8 @@ import (
 // balancer is an address that leads to a server, and later to another one: connections stay where they are.
 type balancer struct {
 	net.Listener
-	to atomic.Pointer[string]
+	to    atomic.Pointer[string]
+	loses string // a word: what clients send with it gets nowhere
 }
 
 func balance(t *testing.T, s *server.Server) *balancer {
@@ -70,9 +72,28 @@ func (b *balancer) carry(client net.Conn) {
 	defer behind.Close()
 	ended := make(chan error, 2)
 	copies := func(to, from net.Conn) { _, err := to.(*net.TCPConn).ReadFrom(from); ended <- err }
-	go copies(behind, client)
 	go copies(client, behind)
+	if b.loses == "" {
+		go copies(behind, client)
+	} else {
+		go func() { ended <- b.copyTheRest(behind, client) }()
+	}
 	<-ended
+}
+
+func (b *balancer) copyTheRest(to, from net.Conn) error {
+	sent := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(sent)
+		if err != nil {
+			return err
+		}
+		if !bytes.Contains(sent[:n], []byte(b.loses)) {
+			if _, err := to.Write(sent[:n]); err != nil {
+				return err
+			}
+		}
+	}
 }
 
 // clientsOf are the clients of an address by either library.

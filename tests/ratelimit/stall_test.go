@@ -3,6 +3,7 @@ package ratelimit_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -122,6 +123,32 @@ func TestPatienceEndsAWaitAtAServerThatHangs(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A balancer that forgets a connection leaves the server alive: a caller whose call is lost there waits no longer than
+// its time and patience.
+func TestNobodyWaitsForEverOverAConnectionThatIsLost(t *testing.T) {
+	t.Parallel()
+	s := server.Start(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	carryAll(t, listener, s).loses = "TIMEOUT"
+	for library, client := range clientsOf(t, listener.Addr().String()) {
+		l := ratelimit.New(client, ratelimit.Options{Patience: 200 * time.Millisecond})
+		calls.Ask(t, l, calls.Lease(library, 1, time.Hour, "holder"))
+		for name, waits := range map[string]ratelimit.Call{
+			"a lease":  calls.Lease(library, 1, time.Hour, "waits", calls.MaxWait(time.Second)),
+			"a window": calls.InLine("window "+library, ratelimit.Limits{ratelimit.Window(1, day)}, time.Second),
+		} {
+			select {
+			case err := <-calls.Ends(context.WithoutCancel(t.Context()), l, waits):
+				assert.True(t, ratelimit.IsOutage(err), "%s, %s: %v", library, name, err)
+			case <-time.After(time.Minute):
+				t.Errorf("%s, %s: it waits for ever", library, name)
+			}
+		}
+		assert.False(t, calls.Ask(t, l, calls.On(library+" another", ofMany)).Limited)
 	}
 }
 
