@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -103,13 +104,28 @@ func valuesOf(t *testing.T, s *server.Server) map[string]string {
 // nor has the append-only file, wherever it is cut off.
 func TestKilledAmidCallsOnSeveralKeysLeavesNoHalf(t *testing.T) {
 	begin(t)
+	t.Run("module", func(t *testing.T) {
+		t.Parallel()
+		s := server.Start(t, server.AppendOnly("always"))
+		s.Program.NeedsCountedKeys(t)
+		killAmidCalls(t, s, slices.Clone[[]string])
+	})
+	t.Run("functions", func(t *testing.T) {
+		t.Parallel()
+		server.NeedsServer(t, "functions")
+		s := server.Start(t, server.AppendOnly("always"), server.WithoutModule())
+		kit.LoadFunctions(t, s)
+		killAmidCalls(t, s, kit.AsFunction)
+	})
+}
+
+// killAmidCalls makes the calls in the form of a door.
+func killAmidCalls(t *testing.T, s *server.Server, as func(command []string) []string) {
 	const callers, most = 6, 400
 	cycles := size.Of(3, 12)
-	s := server.Start(t, server.AppendOnly("always"))
-	s.Program.NeedsCountedKeys(t)
 	replicas := []*server.Server{server.Start(t, server.ReplicaOf(s)), server.Start(t, server.ReplicaOf(s), server.WithoutModule())}
 	c := s.Raw()
-	direct := func(command []string) (resp.Value, error) { return c.Do(command...) }
+	direct := func(command []string) (resp.Value, error) { return c.Do(as(command)...) }
 	get := func(key string) string { return s.MustDo("GET", key).Text }
 	var groups []*group
 	for i := range 6 {
@@ -120,7 +136,7 @@ func TestKilledAmidCallsOnSeveralKeysLeavesNoHalf(t *testing.T) {
 		topology.AwaitReplicas(t, s, replicas...)
 		cr := gather(t, callers, func(int) func() error {
 			c := s.Raw()
-			do := func(command []string) (resp.Value, error) { return c.Do(command...) }
+			do := func(command []string) (resp.Value, error) { return c.Do(as(command)...) }
 			return func() error { return groups[rand.IntN(len(groups))].take(do) }
 		})
 		cr.awaitAnswers(1 + rand.Int64N(most))
@@ -168,7 +184,7 @@ func prefixes(t *testing.T, s *server.Server, apply func(command []string), judg
 		case "MULTI", "EXEC":
 			require.Equal(t, inMulti, strings.EqualFold(command[0], "EXEC"))
 			inMulti = !inMulti
-		case "SELECT":
+		case "SELECT", "FUNCTION":
 		default:
 			apply(command)
 		}

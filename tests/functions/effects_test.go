@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,36 +33,6 @@ func start(t *testing.T, opts ...server.Option) *server.Server {
 	s := server.Start(t, append(opts, server.WithoutModule())...)
 	kit.LoadFunctions(t, s)
 	return s
-}
-
-// A call that changes nothing writes nothing: no replica, no file and no snapshot hears of it.
-func TestAFunctionThatChangesNothingWritesNothing(t *testing.T) {
-	t.Parallel()
-	server.NeedsServer(t, "functions")
-	w := kit.StartWatched(t, server.WithoutModule())
-	kit.LoadFunctions(t, w.Server)
-	for _, call := range []string{
-		"CL.LIMIT k RATE 1/h WINDOW 1/h FIXED 1/d FIXED 1/d FIRST", "CL.THROTTLE lone 0 1 3600", "CL.LIMIT rate RATE 1/h", "CL.LIMIT banned RATE 1/h BAN 1h", "CL.BAN banned 1h", "CL.LIMIT shadow WINDOW 1/h SHADOW",
-		"CL.LEASE jobs SLOTS 1 TTL 1h ID a", "CL.MLIMIT 2 {m}u {m}s RATE 1/h NEXT SLOTS 1 TTL 1h ID a",
-	} {
-		v := w.Call(t, fcall(call)...)
-		require.False(t, v.IsError(), "%s: %v", call, v)
-	}
-	w.Stream.Drain()
-	for _, call := range []string{
-		"CL.LIMIT k RATE 1/h WINDOW 1/h FIXED 1/d FIXED 1/d FIRST", "CL.LIMIT k RATE 1/h", "CL.LIMIT k RATE 9/h COST 0", "CL.LIMIT k RATE 1/h UPTO", "CL.LIMIT k RATE 1/h COMPACT EACH",
-		"CL.LIMIT k RATE 5/s COST 6", "CL.LIMIT k RATE 0/s", "CL.LIMIT k RATE 5", "CL.PEEK k RATE 1/h WINDOW 1/h", "CL.REFUND k FIXED 7/h", "CL.BAN k 0",
-		"CL.THROTTLE lone 0 1 3600", "CL.THROTTLE lone 0 1 3600 0", "CL.LIMIT rate RATE 1/h", "CL.LIMIT rate RATE 1/h MAXWAIT 1s",
-		"CL.LIMIT banned RATE 1/h", "CL.LIMIT banned RATE 1/h BAN 1s", "CL.BAN banned 1s", "CL.THROTTLE banned 0 1 3600", "CL.LIMIT shadow WINDOW 1/h SHADOW",
-		"CL.LEASE jobs SLOTS 1 TTL 1h ID b", "CL.LEASE jobs SLOTS 0 TTL 1h ID b", "CL.RENEW jobs ID b TTL 1h", "CL.RELEASE jobs ID b c", "CL.LEASES jobs", "CL.INSPECT jobs", "CL.INSPECT k",
-		"CL.MLIMIT 2 {m}u {m}s RATE 1/h NEXT SLOTS 1 TTL 1h ID b", "CL.MLIMIT 2 {m}u {m}t RATE 1/h", "CL.MLIMIT 2 {m}u {m}t RATE 0/h ANY", "CL.SETTLE 2 {m}u {m}s RATE 1/h TAKE 1 USED 0 NEXT SLOTS ID b",
-	} {
-		key := strings.Fields(call)[1]
-		before := w.Traces(t, key)
-		w.Call(t, fcall(call)...)
-		assert.Equal(t, before, w.Traces(t, key), call)
-	}
-	assert.Empty(t, w.Stream.Drain())
 }
 
 // A lease of a function is sent in as many words as one of the module: a transaction only where the key has to live
@@ -315,52 +283,6 @@ func TestFunctionsKeepToASlotOfACluster(t *testing.T) {
 	require.Eventually(t, func() bool { return strings.Contains(s.MustDo("CLUSTER", "INFO").Text, "cluster_state:ok") }, time.Minute, time.Millisecond)
 	assert.False(t, s.Do(fcall("CL.MLIMIT 2 {a}x {a}y RATE 5/s NEXT WINDOW 5/m")...).IsError())
 	assert.Contains(t, s.Do(fcall("CL.MLIMIT 2 {a}x {b}y RATE 5/s")...).Text, "CROSSSLOT")
-}
-
-// A server that is killed amid calls on several keys holds all of a call or nothing of it when it has loaded its file.
-func TestKilledAmidFunctionsOnSeveralKeysLeavesNoHalf(t *testing.T) {
-	t.Parallel()
-	r := chance.New(t)
-	s := start(t, server.AppendOnly("always"))
-	const callers = 4
-	for range size.Of(3, 12) {
-		enough := 20 + r.Int64N(300)
-		var made atomic.Int64
-		reached := make(chan struct{})
-		stop := sync.OnceFunc(func() { close(reached) })
-		var running sync.WaitGroup
-		for i := range callers {
-			c := s.Raw()
-			running.Go(func() {
-				for {
-					call := fcall(fmt.Sprintf("CL.MLIMIT 3 {%[1]d}a {%[1]d}b {%[1]d}c FIXED 1000000/3650d COMPACT", i))
-					if v, err := c.Do(call...); err != nil || v.IsError() {
-						return
-					}
-					if made.Add(1) >= enough {
-						stop()
-					}
-				}
-			})
-		}
-		go func() { running.Wait(); stop() }()
-		<-reached
-		s.Kill()
-		running.Wait()
-		s.Restart()
-		used := int64(0)
-		for i := range callers {
-			values := make([]string, 3)
-			for j, key := range []string{"a", "b", "c"} {
-				values[j] = s.MustDo("GET", fmt.Sprintf("{%d}%s", i, key)).Text
-			}
-			require.Equal(t, values[0], values[1], "half of a call")
-			require.Equal(t, values[0], values[2], "half of a call")
-			used += 1_000_000 - s.MustDo(fcall(fmt.Sprintf("CL.PEEK {%d}a FIXED 1000000/3650d COMPACT", i))...).Elems[3].Int
-		}
-		require.GreaterOrEqual(t, used, made.Load(), "an acknowledged call is lost")
-		s.MustDo("FLUSHALL")
-	}
 }
 
 // What words mean is remembered, and the memory for it is bounded: also for calls of eight limits that nobody has named

@@ -1,8 +1,8 @@
 package operating_test
 
 import (
-	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -168,64 +168,70 @@ func TestAnyCallsEndByteEqualEverywhere(t *testing.T) {
 	topology.RequireEqual(t, want, topology.Read(t, s), "a server without the module that read the AOF")
 }
 
+// What takes nothing writes nothing: no replica, file or snapshot hears of a call that only looks, or is limited, by a
+// limit, a ban or leases, or of which a word or one of several keys is wrong. So it is by the functions.
 func TestWhatTakesNothingMovesNoOffset(t *testing.T) {
 	t.Parallel()
-	w := kit.StartWatched(t)
-	limits := []string{"RATE 2/d", "WINDOW 2/d", "FIXED 2/365d", "RATE 2/d WINDOW 9/d FIXED 9/365d"}
-	for i, l := range limits {
-		kit.Ask(t, w.Conn, "CL.LIMIT key%d %s COST 2", i, l)
+	setup := []string{
+		"CL.LIMIT rate RATE 2/365d COST 2", "CL.LIMIT window WINDOW 2/365d COST 2", "CL.LIMIT fixed FIXED 2/365d COST 2", "CL.LIMIT first FIXED 2/365d FIRST COST 2",
+		"CL.LIMIT several RATE 2/365d WINDOW 9/365d FIXED 9/365d COST 2", "CL.LIMIT used RATE 2/365d", "CL.THROTTLE lone 0 1 365d", "CL.LIMIT shadow WINDOW 1/365d SHADOW",
+		"CL.LIMIT banned RATE 2/365d WINDOW 5/m", "CL.BAN banned 1d", "CL.LEASE leases SLOTS 1 TTL 1h ID a", "CL.MLIMIT 2 taken slots RATE 1/365d NEXT SLOTS 1 TTL 1h ID a",
+		"CL.LIMIT queue RATE 1/h BURST 1", "CL.LIMIT queue RATE 1/h BURST 1 MAXWAIT 3h", "CL.LIMIT queue RATE 1/h BURST 1 MAXWAIT 3h", "CL.LIMIT queue RATE 1/h BURST 1 MAXWAIT 3h",
 	}
-	for i, l := range limits {
-		before := w.Traces(t, fmt.Sprint("key", i))
-		for _, command := range []string{
-			"CL.LIMIT key%d %s", "CL.LIMIT key%d %s UPTO", "CL.LIMIT key%d %s COST 0", "CL.PEEK key%d %s",
-			"CL.PEEK key%d %s COST 3", "CL.REFUND key%d %s COST 0", "CL.PEEK unused%d %s", "CL.REFUND unused%d %s",
+	calls := []string{
+		"CL.LIMIT several RATE 2/365d", "CL.LIMIT several RATE 9/h COST 0", "CL.LIMIT several RATE 5/s COST 6", "CL.LIMIT several RATE 0/s", "CL.LIMIT several RATE 5", "CL.LIMIT shadow WINDOW 1/365d SHADOW",
+		"CL.LIMIT queue RATE 1/h BURST 1 MAXWAIT 3h", "CL.WAIT queue RATE 1/h BURST 1 TIMEOUT 1h", "CL.PEEK queue RATE 1/h BURST 1",
+		"CL.THROTTLE queue 0 1 1h 0", "CL.THROTTLE queue 0 1 1h 1", "CL.THROTTLE queue 0 1 1h 9223372036854775807", "CL.THROTTLE lone 0 1 365d", "CL.THROTTLE lone 0 1 365d 0",
+		"CL.THROTTLE banned 9 1 1h", "CL.LIMIT banned RATE 10/h COST 0", "CL.LIMIT banned WINDOW 5/m BAN 1s", "CL.PEEK banned FIXED 5/m", "CL.LIMIT banned RATE 10/h STRICT",
+		"CL.WAIT banned RATE 1/1ms TIMEOUT 0", "CL.BAN banned 1ms", "CL.BAN rate 0", "CL.BAN new 0",
+		"CL.LEASE leases SLOTS 1 TTL 1h ID b", "CL.LEASE leases SLOTS 0 TTL 1h ID b TIMEOUT 1ms", "CL.RENEW leases ID b TTL 1h", "CL.RELEASE leases ID b c", "CL.LEASES leases",
+		"CL.LEASE new SLOTS 0 TTL 1h ID a", "CL.LEASE leases SLOTS x TTL 1h ID a", "CL.RENEW leases ID a", "CL.RELEASE leases a",
+		"CL.INSPECT leases", "CL.INSPECT rate", "CL.INSPECT several", "CL.INSPECT banned",
+		"CL.MLIMIT 2 new rate RATE 2/365d", "CL.MLIMIT 2 rate new RATE 2/365d COST 9", "CL.MLIMIT 2 new used RATE 2/365d COST 0", "CL.MLIMIT 1 rate RATE 2/365d ANY",
+		"CL.MLIMIT 2 new rate RATE 2/365d UPTO COST 4", "CL.MLIMIT 2 new rate RATE 2/365d MAXWAIT 1m", "CL.MLIMIT 2 new used RATE 2/365d NEXT", "CL.MLIMIT 2 new used RATE 0/h ANY",
+		"CL.MLIMIT 3 new used list RATE 2/365d", "CL.MLIMIT 3 list new used RATE 2/365d FORCE", "CL.MLIMIT 3 new scores used RATE 2/365d ANY", "CL.MLIMIT 3 new used new RATE 2/365d STRICT",
+		"CL.MLIMIT 2 taken slots RATE 1/365d NEXT SLOTS 1 TTL 1h ID b", "CL.SETTLE 2 taken slots RATE 1/365d TAKE 1 USED 0 NEXT SLOTS ID b",
+	}
+	for key, limits := range map[string]string{"rate": "RATE 2/365d", "window": "WINDOW 2/365d", "fixed": "FIXED 2/365d", "first": "FIXED 2/365d FIRST",
+		"several": "RATE 2/365d WINDOW 9/365d FIXED 9/365d"} {
+		for _, call := range []string{
+			"CL.LIMIT KEY LIMITS", "CL.LIMIT KEY LIMITS UPTO", "CL.LIMIT KEY LIMITS COST 0", "CL.LIMIT KEY LIMITS MAXWAIT 1s", "CL.LIMIT KEY LIMITS COMPACT EACH",
+			"CL.PEEK KEY LIMITS", "CL.PEEK KEY LIMITS COST 3", "CL.REFUND KEY LIMITS COST 0", "CL.PEEK new LIMITS", "CL.REFUND new LIMITS",
 		} {
-			kit.Ask(t, w.Conn, command, i, l)
+			calls = append(calls, strings.NewReplacer("KEY", key, "LIMITS", limits).Replace(call))
 		}
-		assert.Equal(t, before, w.Traces(t, fmt.Sprint("key", i)), l)
 	}
-	for range 4 {
-		kit.Ask(t, w.Conn, "CL.LIMIT queue RATE 1/h BURST 1 MAXWAIT 3h")
-	}
-	before := w.Traces(t, "queue")
-	for _, command := range []string{"CL.LIMIT queue RATE 1/h BURST 1 MAXWAIT 3h", "CL.WAIT queue RATE 1/h BURST 1 TIMEOUT 1h", "CL.PEEK queue RATE 1/h BURST 1"} {
-		assert.EqualValues(t, 1, kit.Ask(t, w.Conn, "%s", command).Limited)
-	}
-	for _, quantity := range []string{"0", "1", "9223372036854775807"} {
-		w.Call(t, "CL.THROTTLE", "queue", "0", "1", "1h", quantity)
-	}
-	assert.Equal(t, before, w.Traces(t, "queue"))
-}
-
-// Nor does a call that is limited by a ban or by leases, or one of which a word or one of several keys is wrong.
-func TestRefusedCallsMoveNoOffset(t *testing.T) {
-	t.Parallel()
-	w := kit.StartWatched(t)
-	w.Program.NeedsCountedKeys(t)
-	kit.MustDoAll(t, w.Conn, "CL.LIMIT key RATE 2/365d COST 2", "CL.LIMIT used RATE 2/365d", "CL.LIMIT banned RATE 2/365d WINDOW 5/m", "CL.BAN banned 1d",
-		"CL.LEASE leases SLOTS 1 TTL 1h ID a", "RPUSH list 1", "ZADD scores 1 a")
-	keys := []string{"key", "used", "banned", "leases"}
-	traces := func() (all []kit.Traces) {
-		for _, key := range keys {
-			all = append(all, w.Traces(t, key))
+	requireNoTrace := func(t *testing.T, w kit.Watched, as func(words []string) []string) {
+		kit.MustDoAll(t, w.Conn, "RPUSH list 1", "ZADD scores 1 a")
+		for _, call := range setup {
+			v := w.Call(t, as(strings.Fields(call))...)
+			require.False(t, v.IsError(), "%s: %v", call, v)
 		}
-		return all
-	}
-	before := traces()
-	for _, calls := range [][]string{
-		{"CL.THROTTLE banned 9 1 1h", "CL.LIMIT banned RATE 10/h COST 0", "CL.LIMIT banned WINDOW 5/m BAN 1s", "CL.PEEK banned FIXED 5/m", "CL.LIMIT banned RATE 10/h STRICT",
-			"CL.WAIT banned RATE 1/1ms TIMEOUT 0", "CL.BAN banned 1ms", "CL.BAN key 0", "CL.BAN new 0"},
-		{"CL.LEASE leases SLOTS 1 TTL 1h ID b", "CL.LEASE leases SLOTS 0 TTL 1h ID b TIMEOUT 1ms", "CL.RENEW leases ID b TTL 1h", "CL.RELEASE leases ID b", "CL.LEASES leases", "CL.INSPECT leases", "CL.INSPECT key", "CL.INSPECT banned",
-			"CL.LEASE new SLOTS 0 TTL 1h ID a", "CL.LEASE leases SLOTS x TTL 1h ID a", "CL.RENEW leases ID a", "CL.RELEASE leases a"},
-		{"CL.MLIMIT 2 new key RATE 2/365d", "CL.MLIMIT 2 key new RATE 2/365d COST 9", "CL.MLIMIT 2 new used RATE 2/365d COST 0", "CL.MLIMIT 1 key RATE 2/365d ANY",
-			"CL.MLIMIT 2 new key RATE 2/365d UPTO COST 4", "CL.MLIMIT 2 new key RATE 2/365d MAXWAIT 1m", "CL.MLIMIT 2 new used RATE 2/365d NEXT"},
-		{"CL.MLIMIT 3 new used list RATE 2/365d", "CL.MLIMIT 3 list new used RATE 2/365d FORCE", "CL.MLIMIT 3 new scores used RATE 2/365d ANY", "CL.MLIMIT 3 new used new RATE 2/365d STRICT"},
-	} {
+		w.Stream.Drain()
+		traces := func() (all []kit.Traces) {
+			for _, key := range strings.Fields("rate window fixed first several used lone shadow banned leases taken slots queue") {
+				all = append(all, w.Traces(t, key))
+			}
+			return all
+		}
+		before := traces()
 		for _, call := range calls {
-			kit.Do(t, w.Conn, "%s", call)
+			w.Call(t, as(strings.Fields(call))...)
 			assert.Equal(t, before, traces(), call)
 		}
+		assert.Empty(t, w.Stream.Drain())
 	}
-	assert.EqualValues(t, 0, kit.Do(t, w.Conn, "EXISTS new").Int)
+	t.Run("module", func(t *testing.T) {
+		t.Parallel()
+		w := kit.StartWatched(t)
+		w.Program.NeedsCountedKeys(t)
+		requireNoTrace(t, w, slices.Clone[[]string])
+	})
+	t.Run("functions", func(t *testing.T) {
+		t.Parallel()
+		server.NeedsServer(t, "functions")
+		w := kit.StartWatched(t, server.WithoutModule())
+		kit.LoadFunctions(t, w.Server)
+		requireNoTrace(t, w, kit.AsFunction)
+	})
 }
