@@ -13,9 +13,9 @@ import java.util.concurrent.CompletionStage;
 import java.util.concurrent.Executor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
-import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
+import java.util.function.Supplier;
 import org.jspecify.annotations.Nullable;
 
 /**
@@ -74,7 +74,6 @@ public final class Batched implements Decider, AutoCloseable {
   private final Reports reports;
   private final Map<List<String>, Pot> pots = new HashMap<>();
   private final Told told = new Told();
-  private final List<Pot> stopped = new ArrayList<>(); // who waits for a return to end
   private int busy; // fetches and returns under way
   private CompletableFuture<Void> idle = CompletableFuture.completedFuture(null); // when none is
   private boolean closed;
@@ -180,21 +179,17 @@ public final class Batched implements Decider, AutoCloseable {
     long came;
     long size = 1; // of the next batch
     long direct; // until when the pot is passed by
-    boolean due; // a timer runs
-    long dueAt;
-    List<Waiter> waiters = new ArrayList<>(); // in order of arrival
-    boolean working;
+    final List<Waiter> waiters = new ArrayList<>(); // in order of arrival
+    boolean working; // somebody fetches for them
+    boolean stopped; // until what is being given back is
+    boolean timed; // a timer runs
 
     Pot(List<String> words, Key key, Key asked, long now) {
       this.words = words;
       this.key = key;
       this.asked = asked;
-      this.fixed = key.limits().size() == 1 && key.limits().get(0).kind() == Limit.Kind.FIXED;
+      this.fixed = isLoneFixed(key.limits());
       this.until = this.counted = this.direct = now;
-    }
-
-    void tidy() {
-      waiters.removeIf(Waiter::isDone);
     }
   }
 
@@ -251,7 +246,14 @@ public final class Batched implements Decider, AutoCloseable {
   public void close() {
     told.locked(() -> closed = true);
     Stages.await(this::whenIdle); // what is fetched for those who wait is given back as well
-    told.run(() -> pots.values().forEach(pot -> end(pot, clock.getAsLong())));
+    told.run(
+        () -> {
+          long now = clock.getAsLong();
+          for (Pot pot : pots.values()) {
+            pot.until = now;
+            endOld(pot, now);
+          }
+        });
     Stages.await(this::whenIdle);
     Stages.close(next);
   }
@@ -263,6 +265,10 @@ public final class Batched implements Decider, AutoCloseable {
   @Override
   public String nodeOf(String key) {
     return next.nodeOf(key);
+  }
+
+  private static boolean isLoneFixed(List<Limit> limits) {
+    return limits.size() == 1 && limits.get(0).kind() == Limit.Kind.FIXED;
   }
 
   /** Returns whether units of a batch serve for a call. */
@@ -279,12 +285,12 @@ public final class Batched implements Decider, AutoCloseable {
         && call.keys().get(0).limits().stream().allMatch(limit -> !limit.takesOwn() && !limit.isShadow() && limit.capacity() >= 1);
   }
 
-  /** Returns limits as they are asked, so that they hold with all that the processes hold. */
-  private List<Limit> spared(List<Limit> limits) {
-    if (reserve == 0 || (limits.size() == 1 && limits.get(0).kind() == Limit.Kind.FIXED)) {
-      return limits;
+  /** Returns a key as it is asked, so that its limits hold with all that the processes hold. */
+  private Key spared(Key key) {
+    if (reserve == 0 || isLoneFixed(key.limits())) {
+      return key;
     }
-    return limits.stream().map(this::spared).toList();
+    return new Key(key.name(), key.limits().stream().map(this::spared).toList(), key.slots(), key.ttl(), key.leased());
   }
 
   private Limit spared(Limit limit) {
@@ -312,42 +318,36 @@ public final class Batched implements Decider, AutoCloseable {
     return Cached.givesBack(call) ? result.whenComplete((value, error) -> call.keyNames().forEach(this::forget)) : result;
   }
 
-  private Key spared(Key key) {
-    return new Key(key.name(), spared(key.limits()), key.slots(), key.ttl(), key.leased());
-  }
-
   /** Answers a call, at once or with a batch; null where the decider behind is to be asked. */
   private @Nullable CompletionStage<Result> answer(Call call, long now) {
     List<String> words = Words.of(call.cost(1));
     long units = call.cost();
     Pot pot = pots.get(words);
-    if (pot == null) {
-      Result denied = denials.recall(need(words, units));
-      if (denied != null) {
-        return CompletableFuture.completedFuture(denied);
+    if (pot != null) {
+      if (closed || now - pot.direct < 0) {
+        return null;
       }
+      endOld(pot, now);
+      if (pot.units >= units) {
+        return CompletableFuture.completedFuture(handOut(pot, units, now, Result.By.BATCH));
+      }
+    }
+    Result denied = denials.recall(need(words, units - (pot == null ? 0 : pot.units)));
+    if (denied != null) {
+      return CompletableFuture.completedFuture(denied);
+    }
+    if (pot == null) {
       if (closed || pots.size() >= options.keys) {
         return null;
       }
       pot = new Pot(words, call.keys().get(0), spared(call.keys().get(0)), now);
       pots.put(words, pot);
     }
-    if (closed || now - pot.direct < 0) {
-      return null;
-    }
-    endOld(pot, now);
-    if (pot.units >= units) {
-      return CompletableFuture.completedFuture(handOut(pot, units, now, Result.By.BATCH));
-    }
-    Result denied = denials.recall(need(words, units - pot.units));
-    if (denied != null) {
-      return CompletableFuture.completedFuture(denied);
-    }
     Waiter waiter = new Waiter(call, now);
     pot.waiters.add(waiter);
     if (!pot.working) {
       pot.working = true;
-      begun();
+      count(1);
       Pot working = pot;
       told.add(() -> work(working));
     }
@@ -378,48 +378,39 @@ public final class Batched implements Decider, AutoCloseable {
   }
 
   private void putBack(Pot pot, long units) {
-    long now = clock.getAsLong();
     pot.used -= Math.min(units, pot.used);
-    if (now - pot.until < 0 && pots.get(pot.words) == pot) {
-      pot.units += units;
-    } else {
-      giveBack(pot, units, now);
-    }
+    pot.units += units;
+    endOld(pot, clock.getAsLong());
   }
 
   /** Fetches batches until nobody waits. */
   private void work(Pot pot) {
-    AtomicBoolean goesOn = new AtomicBoolean(true);
-    Thread self = Thread.currentThread();
-    while (goesOn.getAndSet(false)) {
+    for (boolean goesOn = true; goesOn; ) {
       Fetch fetch = told.locked(() -> begin(pot));
       if (fetch == null) {
         return;
       }
       CompletableFuture<Result> sent = Stages.ask(() -> Handover.shared(() -> next.decide(fetch.call)), new CompletableFuture<>()); // others wait, too
-      // An answer that is there already is handled in this loop, so that the stack does not grow.
-      AtomicBoolean here = new AtomicBoolean(true);
+      boolean here = sent.isDone(); // it is handled in this loop then, so that the stack does not grow
+      goesOn = here;
       sent.whenComplete(
           (result, error) -> {
             told.run(() -> end(pot, fetch, result, Errors.unwrapped(error)));
-            if (here.get() && Thread.currentThread() == self) {
-              goesOn.set(true);
-            } else {
+            if (!here) {
               work(pot);
             }
           });
-      here.set(false);
     }
   }
 
   /** Returns what to ask for those who wait; null if nobody does, or if what is being given back has to come first. */
   private @Nullable Fetch begin(Pot pot) {
     while (true) {
-      pot.tidy();
+      pot.waiters.removeIf(Waiter::isDone);
       if (pot.waiters.isEmpty()) {
         pot.working = false;
-        left();
-        forget(pot);
+        count(-1);
+        look(pot);
         return null;
       }
       Waiter first = pot.waiters.get(0);
@@ -438,7 +429,7 @@ public final class Batched implements Decider, AutoCloseable {
         return new Fetch(first, call.cost(size).charge(Charge.UP_TO), need, now);
       }
       if (need > most) { // what is being given back counts as held
-        stopped.add(pot);
+        pot.stopped = true;
         return null;
       }
       // It costs more than there is. When it can be had only the server knows.
@@ -450,7 +441,7 @@ public final class Batched implements Decider, AutoCloseable {
     long now = clock.getAsLong();
     boolean upTo = fetch.call.charge() == Charge.UP_TO;
     if (error != null) {
-      pot.waiters.forEach(waiter -> answer(waiter, future -> future.completeExceptionally(error)));
+      pot.waiters.forEach(waiter -> answer(waiter, () -> CompletableFuture.failedFuture(error)));
     } else if (result.by() != Result.By.SERVER) {
       passBy(pot, fetch.first, result, now);
     } else if (result.allowed()) {
@@ -461,17 +452,17 @@ public final class Batched implements Decider, AutoCloseable {
       deny(pot, fetch.first, result, fetch.asked);
     }
     fetch.first.exact |= upTo;
-    pot.tidy();
+    look(pot);
   }
 
   /** Answers a call that waited. */
-  private void answer(Waiter waiter, Consumer<CompletableFuture<Result>> how) {
+  private void answer(Waiter waiter, Supplier<CompletionStage<Result>> with) {
     waiter.answered = true;
-    told.add(() -> waiter.to.execute(() -> how.accept(waiter.future)));
+    told.add(() -> waiter.to.execute(() -> Stages.ask(with, waiter.future)));
   }
 
   private void answer(Waiter waiter, Result result) {
-    answer(waiter, future -> Stages.complete(future, result));
+    answer(waiter, () -> CompletableFuture.completedFuture(result));
   }
 
   /**
@@ -498,9 +489,10 @@ public final class Batched implements Decider, AutoCloseable {
     shared.by = Result.By.CACHE;
     Result known = shared.done();
     for (Waiter waiter : pot.waiters) {
-      boolean same = waiter.call.cost() == first.call.cost() && (after <= 0 || waiter.came - asked < Saturated.times(after, 1_000_000));
-      if (waiter == first || same) {
-        answer(waiter, waiter == first ? result : known);
+      if (waiter == first) {
+        answer(waiter, result);
+      } else if (waiter.call.cost() == first.call.cost() && (after <= 0 || waiter.came - asked < Saturated.times(after, 1_000_000))) {
+        answer(waiter, known);
       }
     }
   }
@@ -512,15 +504,14 @@ public final class Batched implements Decider, AutoCloseable {
   private void passBy(Pot pot, Waiter first, Result result, long now) {
     pot.direct = now + maxAgeNs;
     pot.size = 1;
-    schedule(pot, now, maxAgeNs);
-    for (Waiter waiter : List.copyOf(pot.waiters)) {
+    for (Waiter waiter : pot.waiters) {
       boolean tooFew = result.allowed() && result.by() == Result.By.LOCAL && result.granted() < waiter.call.cost();
       if (waiter == first && !tooFew) {
         State.Draft draft = new State.Draft(result.state());
         draft.granted = Math.min(draft.granted, waiter.call.cost());
         answer(waiter, draft.done());
       } else {
-        answer(waiter, future -> Stages.ask(() -> direct(waiter.call), future)); // the decider behind
+        answer(waiter, () -> direct(waiter.call));
       }
     }
   }
@@ -529,72 +520,52 @@ public final class Batched implements Decider, AutoCloseable {
   private void add(Pot pot, Result batch, long asked, long now) {
     endOld(pot, now);
     long counted = asked + batch.state().resetAfterMs() * 1_000_000 - REPORTED_NS;
-    long ends = asked + maxAgeNs;
-    ends = pot.fixed && counted - ends < 0 ? counted : ends;
-    if (pot.units == 0 || ends - pot.until < 0) {
-      pot.until = ends;
-    }
-    if (pot.units == 0 || counted - pot.counted < 0) {
-      pot.counted = counted;
-    }
+    long ends = pot.fixed ? earlier(asked + maxAgeNs, counted) : asked + maxAgeNs;
+    pot.until = pot.units == 0 ? ends : earlier(ends, pot.until);
+    pot.counted = pot.units == 0 ? counted : earlier(counted, pot.counted);
     pot.size = Math.min(2 * pot.size, options.units);
     pot.units += batch.granted();
     pot.used = 0;
     pot.batch = batch;
     pot.came = now;
-    schedule(pot, now, pot.until - now);
   }
 
-  /** Has the units of the pot, and the pot when it is idle, end after some ns. */
-  private void schedule(Pot pot, long now, long ns) {
-    long at = now + Math.max(ns, 0);
-    if (pot.due && pot.dueAt - at <= 0) {
-      return; // the timer that runs looks again
-    }
-    pot.due = true;
-    pot.dueAt = at;
-    told.add(() -> timer.after(at - now, () -> told.run(() -> ring(pot, at))));
+  private static long earlier(long one, long other) {
+    return one - other < 0 ? one : other;
   }
 
-  private void ring(Pot pot, long at) {
-    if (!pot.due || pot.dueAt != at) {
-      return;
-    }
-    pot.due = false;
+  /** Ends what is too old, looks again when the rest is, and forgets a pot that nobody needs. */
+  private void look(Pot pot) {
     long now = clock.getAsLong();
     endOld(pot, now);
-    if (now - pot.until < 0 || now - pot.direct < 0) {
-      schedule(pot, now, (now - pot.until < 0 ? pot.until : pot.direct) - now);
-    } else {
-      forget(pot);
+    long left = Math.max(pot.until - now, pot.direct - now);
+    if (left > 0 && !pot.timed) {
+      pot.timed = true;
+      told.add(() -> timer.after(left, () -> told.run(() -> ring(pot))));
+    } else if (left <= 0 && pot.units == 0 && pot.giving == 0 && !pot.working) {
+      pots.remove(pot.words, pot);
     }
   }
 
-  /** Ends units that are too old to be handed out. */
+  private void ring(Pot pot) {
+    pot.timed = false;
+    look(pot);
+  }
+
+  /** Takes units that are too old out of the pot, and gives them back where the server still counts them. */
   private void endOld(Pot pot, long now) {
-    if (now - pot.until >= 0) {
-      end(pot, now);
-    }
-  }
-
-  /** Takes the units out of the pot, and gives them back where the server still counts them. */
-  private void end(Pot pot, long now) {
     long units = pot.units;
-    if (units == 0) {
+    if (units == 0 || now - pot.until < 0) {
       return;
     }
     pot.units = 0;
     pot.size = Math.max(pot.used, 1);
-    giveBack(pot, units, now);
-  }
-
-  private void giveBack(Pot pot, long units, long now) {
     long left = Math.min(pot.counted - now, GIVE_BACK_NS);
     if (left <= 0) {
       return;
     }
     pot.giving += units;
-    begun();
+    count(1);
     told.add(
         () -> {
           CompletableFuture<Result> refund = new CompletableFuture<>();
@@ -607,37 +578,28 @@ public final class Batched implements Decider, AutoCloseable {
   }
 
   private void given(Pot pot, long units, Throwable error) {
-    if (error != null) {
-      options.onError.accept(error);
-    }
     told.run(
         () -> {
           pot.giving -= units;
-          left();
-          stopped.forEach(one -> told.add(() -> work(one)));
-          stopped.clear();
-          forget(pot);
+          count(-1);
+          if (pot.stopped) {
+            pot.stopped = false;
+            told.add(() -> work(pot));
+          }
+          look(pot);
         });
-  }
-
-  /** Drops a pot that nobody needs. */
-  private void forget(Pot pot) {
-    long now = clock.getAsLong();
-    if (pot.units == 0 && pot.giving == 0 && !pot.working && now - pot.until >= 0 && now - pot.direct >= 0) {
-      pots.remove(pot.words, pot);
+    if (error != null) {
+      options.onError.accept(error);
     }
   }
 
-  /** Notes that a fetch or a return begins. */
-  private void begun() {
-    if (busy++ == 0) {
+  /** Counts a fetch or a return that begins or has ended. */
+  private void count(int more) {
+    if (busy == 0) {
       idle = new CompletableFuture<>();
     }
-  }
-
-  /** Notes that one has ended. */
-  private void left() {
-    if (--busy == 0) {
+    busy += more;
+    if (busy == 0) {
       CompletableFuture<Void> ended = idle;
       told.add(() -> ended.complete(null));
     }
