@@ -65,8 +65,8 @@ type Decider interface {
 // Options configure New. The zero Options are a good default.
 type Options struct {
 	// Patience is how long a call that waits (VerbWait, VerbLease) goes on without a sign of life of the server, which
-	// is asked meanwhile: 3 s when it is 0. Such a call has a connection of its own, outside of the client's pool, and
-	// the client's ReadTimeout does not count for it.
+	// is asked meanwhile, and by how much a reply may come after the call's time: 3 s when it is 0. Such a call has a
+	// connection of its own, outside of the client's pool, and the client's ReadTimeout does not count for it.
 	Patience time.Duration
 }
 
