@@ -83,3 +83,37 @@ func moveUnderAWaitingLine(t *testing.T, c *topology.Cluster, way topology.Way, 
 	assert.Zero(t, from.MustDo("CLUSTER", "COUNTKEYSINSLOT", strconv.Itoa(slot)).Int, "the old node writes nothing any more")
 	return true
 }
+
+// Callers in turn have reserved nothing. The old node sends them away, and lets nobody in: the key would be on both.
+// On the new node the key is held as before, and they may wait there.
+func TestCallersInTurnAreSentAwayByTheOldNodeOfTheirSlot(t *testing.T) {
+	begin(t)
+	cluster := topology.StartCluster(t)
+	cluster.InEachWay(t, func(t *testing.T, way topology.Way) {
+		masters := cluster.Masters()
+		from, to := masters[0], masters[1]
+		tag, slot := cluster.TagAmongLowest(from)
+		kinds, callers := map[string]kit.KindOfWait{}, map[string]*resp.Conn{}
+		waiting := map[string]int{} // by the field that counts them
+		for name, kind := range kit.WaitsInTurn {
+			on := strings.NewReplacer(" k ", fmt.Sprintf(" {%s}:%s ", tag, name))
+			kind.Take, kind.Wait, kind.GiveBack = on.Replace(kind.Take), on.Replace(kind.Wait), on.Replace(kind.GiveBack)
+			kinds[name], callers[name] = kind, from.Raw()
+			require.False(t, kit.Do(t, from.Raw(), "%s", kind.Take).IsError())
+			waiting[kind.Field]++
+			kind.WaitAs(t, from, callers[name], waiting[kind.Field])
+		}
+		way.Pass(cluster, slot, from, to)
+		for name, caller := range callers {
+			assert.Equal(t, "TRYAGAIN The slot of this key has moved to another node while the caller waited", kit.ReceiveSoon(t, caller).Text, name)
+		}
+		assert.Zero(t, from.MustDo("CLUSTER", "COUNTKEYSINSLOT", strconv.Itoa(slot)).Int, "the old node writes nothing any more")
+		for _, kind := range kinds {
+			again := to.Raw()
+			kind.WaitAs(t, to, again, 1)
+			kit.Do(t, to.Raw(), "%s", kind.GiveBack)
+			kit.RequireAdmitted(t, again)
+		}
+		to.MustDo("FLUSHALL")
+	}, topology.Failover) // which sends callers away
+}
