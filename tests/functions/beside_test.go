@@ -316,6 +316,18 @@ func TestFunctionsKeepCrowdedWindowsAsTheModuleDoes(t *testing.T) {
 			b.pass(step)
 		}
 	}
+	// Entries that stand for all of their slots are the oldest, in front of a crowd.
+	b.do("DEL", "{m}k", "{f}k")
+	for _, burst := range []struct {
+		calls       int
+		every, then time.Duration
+	}{{64, time.Second, 10 * time.Minute}, {8, 61 * time.Second, 46 * time.Minute}, {60, 100 * time.Millisecond, time.Minute}, {3, 61 * time.Second, 0}} {
+		for range burst.calls {
+			b.both("CL.LIMIT", "k", "WINDOW", "3000/64m")
+			b.pass(burst.every)
+		}
+		b.pass(burst.then)
+	}
 	t.Logf("%d calls, %d of them left 65 entries", b.called, crowded)
 	require.Greater(t, crowded, b.called/20)
 }
@@ -441,6 +453,9 @@ func TestFunctionsKnowTheClocksOfEveryZone(t *testing.T) {
 		require.Contains(t, v.Text, "ERR the clocks of time zones are known from 2021 to 2051", year)
 		require.EqualValues(t, 0, b.do("EXISTS", "f").Int)
 	}
+	b.now = time.Date(2021, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()
+	b.clock.Set(b.now)
+	require.False(t, kit.NeedsModule(b.both(strings.Fields("CL.LIMIT k FIXED 5/d TZ Europe/Berlin")...)), "in the first second of those years")
 	b.now = time.Date(2049, 6, 1, 0, 0, 0, 0, time.UTC).UnixNano()
 	b.clock.Set(b.now)
 	for range 2 {

@@ -218,6 +218,18 @@ func TestARightThatLacksIsNamedAndLeavesNothingHalfDone(t *testing.T) {
 		assert.NotContains(t, v.Text, "WRONGTYPE", right)
 		assert.EqualValues(t, 0, s.MustDo("EXISTS", "k", "l").Int, right)
 	}
+	for _, right := range []string{"set", "pexpiretime", "zrem", "pexpireat", "del"} { // of a call that ends a lease
+		s.MustDo("DEL", "k", "l")
+		s.MustDo(fcall("CL.MLIMIT 2 k l RATE 5/h COST 2 NEXT SLOTS 2 TTL 1m ID a")...)
+		held := fmt.Sprint(s.MustDo("DUMP", "k"), s.MustDo("DUMP", "l"))
+		s.MustDo("ACL", "SETUSER", "app", "reset", "on", ">pass", "~*", "+@all", "-"+right)
+		c := s.Raw()
+		kit.MustDoAll(t, c, "AUTH app pass")
+		v, err := c.Do(fcall("CL.SETTLE 2 k l RATE 5/h TAKE 2 USED 1 NEXT SLOTS ID a")...)
+		require.NoError(t, err)
+		assert.Contains(t, v.Text, "'"+right+"'")
+		assert.Equal(t, held, fmt.Sprint(s.MustDo("DUMP", "k"), s.MustDo("DUMP", "l")), right)
+	}
 }
 
 // What the server says keeps its code in front, by which clients tell that it is no master any more. A plain error of
