@@ -5,6 +5,7 @@ import pytest
 from django.conf import settings
 
 from redis_throttle import Limiter, Remote
+from redis_throttle._core import undecided
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from redis_throttle.asyncio import Remote as AsyncRemote
 from redis_throttle.limits import AsyncThrottleStorage, ThrottleStorage
@@ -26,6 +27,11 @@ def _patient(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     storages: list[Any] = [ThrottleStorage, AsyncThrottleStorage]
     for storage in storages:
         monkeypatch.setitem(storage.__init__.__kwdefaults__, "timeout", f"{PATIENCE}s")
+
+
+@pytest.fixture(autouse=True)
+def _forget_warnings() -> None:
+    undecided._warned.clear()
 
 
 @pytest.fixture(scope="session")

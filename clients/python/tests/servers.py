@@ -314,3 +314,12 @@ class Ask:
             return await answer
 
         return self.runner.run(wait())
+
+
+class Clock:
+    """A clock that a test sets, in seconds."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now

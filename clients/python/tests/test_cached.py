@@ -13,7 +13,7 @@ from redis_throttle import Cached, Call, Key, Limiter, OutageError, Result, Slot
 from redis_throttle._layers import cached
 from redis_throttle.asyncio import Cached as AsyncCached
 from redis_throttle.asyncio import Limiter as AsyncLimiter
-from servers import Server
+from servers import Clock, Server
 
 HOUR = rate(2, "1h")
 DENIED = Result(limited=True, retry_after=timedelta(seconds=8), reset_after=timedelta(seconds=20), next_after=timedelta(seconds=3), key="k")
@@ -34,13 +34,6 @@ class Denying:
 class AsyncDenying(Denying):
     async def decide(self, call: Call, /) -> Result:  # type: ignore[override]
         return super().decide(call)
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

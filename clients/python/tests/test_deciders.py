@@ -18,6 +18,7 @@ import pytest
 import redis
 import redis.asyncio
 
+from pages import asgi_page
 from redis_throttle import (
     Admission,
     Call,
@@ -295,14 +296,9 @@ async def test_so_is_one_that_hangs_under_asyncio(own_server: Server) -> None:
         assert time.monotonic() - began < 12
 
 
-async def _page(scope: Any, receive: Any, send: Any) -> None:
-    await send({"type": "http.response.start", "status": 200, "headers": []})
-    await send({"type": "http.response.body", "body": b"hello"})
-
-
 async def test_a_middleware_takes_any_decider() -> None:
     denied = Result(limited=True, limit=2, retry_after=timedelta(seconds=7))
-    app = asgi.RateLimit(_page, AsyncScripted(denied), HOUR)
+    app = asgi.RateLimit(asgi_page, AsyncScripted(denied), HOUR)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
         assert [(await client.get("/")).status_code for _ in range(2)] == [429, 200]
 

@@ -45,19 +45,12 @@ from redis_throttle._layers.breaker import Breaker
 from redis_throttle.asyncio import Guard as AsyncGuard
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from redis_throttle.asyncio import Remote as AsyncRemote
-from servers import PATIENCE, ROOT, Cluster, Server, await_true
+from servers import PATIENCE, ROOT, Clock, Cluster, Server, await_true
 
 TABLE = json.loads((ROOT / "spec/clients/breaker.json").read_text())
 SHARES = json.loads((ROOT / "spec/clients/shares.json").read_text())
 NOWHERE = "redis://127.0.0.1:1"
 HOUR = rate(6, "1h")
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

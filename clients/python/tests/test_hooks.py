@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from pages import asgi_page, wsgi_page
 from redis_throttle import Cached, Call, Decision, Limiter, Limits, MistakeError, Observed, OutageError, OverloadError, Result, asgi, fixed, rate, window, wsgi
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from redis_throttle.asyncio import Observed as AsyncObserved
@@ -20,16 +21,6 @@ from redis_throttle.http import PROBLEM, header_fields, problem_document
 from redis_throttle.testing import AsyncFakeLimiter, FakeLimiter
 
 HOUR = rate(1, "1h")
-
-
-async def _page(scope: Any, receive: Any, send: Any) -> None:
-    await send({"type": "http.response.start", "status": 200, "headers": []})
-    await send({"type": "http.response.body", "body": b"hello"})
-
-
-def _wsgi_page(environ: Any, start_response: Any) -> list[bytes]:
-    start_response("200 OK", [])
-    return [b"hello"]
 
 
 Ask = Callable[..., list[httpx.Response]]
@@ -43,13 +34,13 @@ def ask(request: pytest.FixtureRequest, throttle: FakeLimiter, async_throttle: A
         headers = {} if forwarded is None else {"X-Forwarded-For": forwarded}
 
         async def of_asgi() -> list[httpx.Response]:
-            app = asgi.RateLimit(_page, options.pop("limiter", async_throttle), HOUR, **options)
+            app = asgi.RateLimit(asgi_page, options.pop("limiter", async_throttle), HOUR, **options)
             async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
                 return [await client.get(path, headers=headers) for path in paths]
 
         if request.param == "asgi":
             return asyncio.run(of_asgi())
-        app = wsgi.RateLimit(_wsgi_page, options.pop("limiter", throttle), HOUR, **options)
+        app = wsgi.RateLimit(wsgi_page, options.pop("limiter", throttle), HOUR, **options)
         with httpx.Client(transport=httpx.WSGITransport(app), base_url="http://test") as client:
             return [client.get(path, headers=headers) for path in paths]
 
@@ -127,7 +118,7 @@ def test_a_policy_that_knows_no_limits_tells_of_none(ask: Ask, policy: Any, want
 ])
 def test_hooks_are_checked_at_construction(options: dict[str, Any], says: str) -> None:
     with pytest.raises((TypeError, ValueError), match=says):
-        wsgi.RateLimit(_wsgi_page, FakeLimiter(), HOUR, **options)
+        wsgi.RateLimit(wsgi_page, FakeLimiter(), HOUR, **options)
 
 
 def test_an_observer_is_told_of_each_decision(throttle: FakeLimiter) -> None:

@@ -24,6 +24,7 @@ from flask_limiter import Limiter as Flask_Limiter
 import redis_throttle.django_views
 import redis_throttle.fastapi
 import redis_throttle.limits
+from pages import asgi_page, wsgi_page
 from redis_throttle import LimitedError, Limiter, MistakeError, OutageError, asgi, fixed, rate, wsgi
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from redis_throttle.httpx import AsyncLimitedTransport, LimitedTransport
@@ -217,16 +218,6 @@ def _status(get: Ask) -> int:
         return 500
 
 
-async def _asgi_page(scope: Any, receive: Any, send: Any) -> None:
-    await send({"type": "http.response.start", "status": 200, "headers": []})
-    await send({"type": "http.response.body", "body": b"hello"})
-
-
-def _wsgi_page(environ: Any, start_response: Any) -> list[bytes]:
-    start_response("200 OK", [])
-    return [b"hello"]
-
-
 def _fastapi(limiter: AsyncLimiter) -> FastAPI:
     app = FastAPI()
 
@@ -367,10 +358,10 @@ def _requests(limiter: Limiter) -> Ask:
 
 
 ADAPTERS: dict[str, Make] = {
-    "asgi": _of_asgi(lambda limiter: asgi.RateLimit(_asgi_page, limiter, TWO)),
-    "asgi, concurrency": _of_asgi(lambda limiter: asgi.Concurrency(_asgi_page, limiter, lambda _: 0)),
-    "wsgi": _of_wsgi(lambda limiter: wsgi.RateLimit(_wsgi_page, limiter, TWO)),
-    "wsgi, concurrency": _of_wsgi(lambda limiter: wsgi.Concurrency(_wsgi_page, limiter, lambda _: 0)),
+    "asgi": _of_asgi(lambda limiter: asgi.RateLimit(asgi_page, limiter, TWO)),
+    "asgi, concurrency": _of_asgi(lambda limiter: asgi.Concurrency(asgi_page, limiter, lambda _: 0)),
+    "wsgi": _of_wsgi(lambda limiter: wsgi.RateLimit(wsgi_page, limiter, TWO)),
+    "wsgi, concurrency": _of_wsgi(lambda limiter: wsgi.Concurrency(wsgi_page, limiter, lambda _: 0)),
     "FastAPI": _of_asgi(_fastapi),
     "Flask-Limiter": _flask_limiter,
     "Django": _of_threads(_django),

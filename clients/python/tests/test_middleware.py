@@ -18,28 +18,13 @@ from typing import Any
 import httpx
 import pytest
 
+from pages import asgi_page, wsgi_page
 from redis_throttle import Limit, Limiter, MistakeError, OutageError, OverloadError, asgi, client_address, fixed, rate, wsgi
-from redis_throttle._core import undecided
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from redis_throttle.testing import AsyncFakeLimiter, FakeLimiter
 from servers import Server, await_true, free_port
 
 NOWHERE = "redis://127.0.0.1:1"
-
-
-@pytest.fixture(autouse=True)
-def _forget_warnings() -> None:
-    undecided._warned.clear()
-
-
-async def _page(scope: Any, receive: Any, send: Any) -> None:
-    await send({"type": "http.response.start", "status": 200, "headers": []})
-    await send({"type": "http.response.body", "body": b"hello"})
-
-
-def _wsgi_page(environ: Any, start_response: Any) -> list[bytes]:
-    start_response("200 OK", [])
-    return [b"hello"]
 
 
 Ask = Callable[..., list[httpx.Response]]
@@ -53,7 +38,7 @@ def ask(request: pytest.FixtureRequest) -> Ask:
             headers: dict[str, str] | None = None) -> list[httpx.Response]:
         async def of_asgi() -> list[httpx.Response]:
             async with AsyncLimiter.from_url(url, timeout="1s") as limiter:
-                app: Any = _page
+                app: Any = asgi_page
                 for options in middlewares:
                     app = asgi.RateLimit(app, limiter, **options)
                 answers = []
@@ -66,7 +51,7 @@ def ask(request: pytest.FixtureRequest) -> Ask:
         if request.param == "asgi":
             return asyncio.run(of_asgi())
         with Limiter.from_url(url, timeout="1s") as limiter:
-            app: Any = _wsgi_page
+            app: Any = wsgi_page
             for options in middlewares:
                 app = wsgi.RateLimit(app, limiter, **options)
             answers = []
@@ -87,8 +72,8 @@ def statuses(answers: list[httpx.Response]) -> list[int]:
 
 def make(kind: str, limits: Any = None, **options: Any) -> object:
     if kind == "asgi":
-        return asgi.RateLimit(_page, AsyncLimiter.from_url(NOWHERE), limits, **options)
-    return wsgi.RateLimit(_wsgi_page, Limiter.from_url(NOWHERE), limits, **options)
+        return asgi.RateLimit(asgi_page, AsyncLimiter.from_url(NOWHERE), limits, **options)
+    return wsgi.RateLimit(wsgi_page, Limiter.from_url(NOWHERE), limits, **options)
 
 
 def test_the_default_key_has_the_policy_and_the_address(server: Server, ask: Ask) -> None:
@@ -154,9 +139,9 @@ def test_options_are_checked_at_construction(kind: str, options: dict[str, Any],
 
 def test_a_limiter_of_the_other_kind_is_refused() -> None:
     with pytest.raises(TypeError, match="asyncio"):
-        asgi.RateLimit(_page, Limiter.from_url(NOWHERE), rate(1, "1s"))  # type: ignore[arg-type]
+        asgi.RateLimit(asgi_page, Limiter.from_url(NOWHERE), rate(1, "1s"))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="asyncio"):
-        wsgi.RateLimit(_wsgi_page, AsyncLimiter.from_url(NOWHERE), rate(1, "1s"))  # type: ignore[arg-type]
+        wsgi.RateLimit(wsgi_page, AsyncLimiter.from_url(NOWHERE), rate(1, "1s"))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("key", "want"), [(None, [200, 200]), (0, [500, 500]), (False, [500, 500]), ((), [500, 500]), ("", [200, 429])])
@@ -245,7 +230,7 @@ async def test_functions_may_be_of_asyncio(server: Server) -> None:
 
     async with AsyncLimiter.from_url(server.url) as limiter:
         async def get(**options: Any) -> httpx.Response:
-            app: Any = asgi.RateLimit(_page, limiter, **options)
+            app: Any = asgi.RateLimit(asgi_page, limiter, **options)
             async with httpx.AsyncClient(transport=httpx.ASGITransport(app, raise_app_exceptions=False), base_url="http://test") as client:
                 return await client.get("/")
 
@@ -260,7 +245,7 @@ def test_a_function_of_asyncio_is_a_mistake_in_wsgi(server: Server) -> None:
         return "k"
 
     with Limiter.from_url(server.url) as limiter:
-        app = wsgi.RateLimit(_wsgi_page, limiter, rate(1, "1h"), key=key, mistake="deny")  # type: ignore[arg-type]
+        app = wsgi.RateLimit(wsgi_page, limiter, rate(1, "1h"), key=key, mistake="deny")  # type: ignore[arg-type]
         with httpx.Client(transport=httpx.WSGITransport(app), base_url="http://test") as client:
             assert client.get("/").status_code == 503
 
@@ -375,7 +360,7 @@ async def test_a_server_without_responses_to_handshakes_closes_them(server: Serv
 
     for url, options in ((server.url, {"limits": rate(0, "1m")}), (NOWHERE, {"limits": rate(1, "1m"), "outage": "deny"})):
         async with AsyncLimiter.from_url(url) as limiter:
-            app: Any = asgi.RateLimit(_page, limiter, **options)
+            app: Any = asgi.RateLimit(asgi_page, limiter, **options)
             await app({"type": "websocket", "client": ("203.0.113.9", 1), "headers": []}, receive, send)
     assert [message["type"] for message in sent] == ["websocket.close", "websocket.close"]
 

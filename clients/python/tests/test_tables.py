@@ -27,7 +27,6 @@ from redis_throttle import (
     from_networks,
     wsgi,
 )
-from redis_throttle._core import undecided
 from redis_throttle._web.address import within
 from redis_throttle._web.fields import Policies, apart, header_fields
 from redis_throttle.asyncio import Limiter as AsyncLimiter
@@ -37,11 +36,6 @@ ADDRESSES = json.loads((ROOT / "spec/clients/addresses.json").read_text())
 NETWORKS = json.loads((ROOT / "spec/clients/networks.json").read_text())
 FIELDS = json.loads((ROOT / "spec/clients/fields.json").read_text())
 UNDECIDED = json.loads((ROOT / "spec/clients/undecided.json").read_text())
-
-
-@pytest.fixture(autouse=True)
-def _forget_warnings() -> None:
-    undecided._warned.clear()
 
 
 def asgi_scope(peer: str | None, *forwarded: str) -> dict[str, Any]:
