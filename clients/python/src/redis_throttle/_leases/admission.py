@@ -6,19 +6,16 @@ import math
 import time
 import uuid
 from dataclasses import replace
-from typing import Protocol
 
 from .._core.call import Call, Holdings, Key, many, pairs_of
 from .._core.duration import seconds
-from .._core.errors import LeaseLostError, OutageError, OverloadError, may_have_run
+from .._core.errors import LeaseLostError
 from .._core.limit import Limit, Slots, as_limits
 from .._core.result import Result, in_force
-from .later import AsyncLater, Later, may_repeat
+from .._core.steps import run, run_async
+from .later import AsyncHome, Home, giving_back, taking
 
 _LOST = "the admission has lapsed: its slot may be somebody else's, and its units stay as they were estimated"
-_STALE = 5.0
-"""For how long after its slots would have lapsed an admission is given back that nobody knows of, in seconds: the
-server may grant it yet."""
 
 
 class _Taken:
@@ -85,27 +82,17 @@ class _Taken:
         [limits] = in_force([key.limits], replace(self.result, policies=self.result.policies[index:index + 1]))
         return tuple(replace(limit, policy_name="") if limit.policy_name else limit for limit in limits)
 
-    def _taking(self) -> None:
+    def _begin(self) -> Call:
+        """Return what gives back what an earlier try with this id has left."""
         if self._held:
             raise ValueError("the admission is taken already: it holds its units and slots")
+        return self._undone()
 
     def _took(self, result: Result) -> None:
         self.result = result.raise_if_limited()
         self._uncharged = {(each.key_index, each.rule) for each in result.each if each.limited}
         self._held = result.by != "policy"  # of which no server knows
         self._lapses = math.inf if not self._held else time.monotonic() + self._lasts
-
-
-class _Home(Protocol):
-    _later: Later
-
-    def decide(self, call: Call, /) -> Result: ...
-
-
-class _AsyncHome(Protocol):
-    _later: AsyncLater
-
-    async def decide(self, call: Call, /) -> Result: ...
 
 
 class Admission(_Taken):
@@ -124,22 +111,16 @@ class Admission(_Taken):
     slots lapse.
     """
 
-    def __init__(self, limiter: _Home, keys: Holdings, *, cost: int = 1, strict: bool = False, id: str = "") -> None:
+    def __init__(self, limiter: Home, keys: Holdings, *, cost: int = 1, strict: bool = False, id: str = "") -> None:
         super().__init__(keys, cost, strict, id)
         self._limiter = limiter
 
     def take(self) -> Admission:
         """Take the units and slots, or raise a `LimitedError`. `settle` ends it, or `Limiter.settle` in another
         process."""
-        self._taking()
-        self._limiter._later.forget(self._undone())  # what an earlier try with this id left to be given back
-        try:
-            result = self._limiter.decide(self._call)
-        except BaseException as error:
-            if may_have_run(error):
-                self._limiter._later.add(self._undone(), self._lasts + _STALE, replies=2)
-            raise
-        self._took(result)
+        undo, later = self._begin(), self._limiter._later
+        later.forget(undo)
+        self._took(run(taking(self._call, undo, later, self._lasts), self._limiter.decide))
         return self
 
     def settle(self) -> bool:
@@ -148,15 +129,7 @@ class Admission(_Taken):
         if not self._held:
             return True
         self._held = False
-        call = self._settlement()
-        try:
-            return self._limiter.decide(call).allowed
-        except BaseException as error:
-            if may_repeat(error):
-                self._limiter._later.add(call, self._lapses - time.monotonic())
-            if not isinstance(error, (OutageError, OverloadError)):
-                raise
-            return True
+        return run(giving_back(self._settlement(), self._limiter._later, self._lapses), self._limiter.decide)
 
     def __enter__(self) -> Admission:
         return self.take()
@@ -169,22 +142,16 @@ class Admission(_Taken):
 class AsyncAdmission(_Taken):
     """As `redis_throttle.Admission`, for `async with`."""
 
-    def __init__(self, limiter: _AsyncHome, keys: Holdings, *, cost: int = 1, strict: bool = False, id: str = "") -> None:
+    def __init__(self, limiter: AsyncHome, keys: Holdings, *, cost: int = 1, strict: bool = False, id: str = "") -> None:
         super().__init__(keys, cost, strict, id)
         self._limiter = limiter
 
     async def take(self) -> AsyncAdmission:
         """Take the units and slots, or raise a `LimitedError`. `settle` ends it, or `Limiter.settle` in another
         process."""
-        self._taking()
-        await self._limiter._later.forget(self._undone())
-        try:
-            result = await self._limiter.decide(self._call)
-        except BaseException as error:
-            if may_have_run(error):
-                self._limiter._later.add(self._undone(), self._lasts + _STALE, replies=2)
-            raise
-        self._took(result)
+        undo, later = self._begin(), self._limiter._later
+        await later.forget(undo)
+        self._took(await run_async(taking(self._call, undo, later, self._lasts), self._limiter.decide))
         return self
 
     async def settle(self) -> bool:
@@ -193,15 +160,7 @@ class AsyncAdmission(_Taken):
         if not self._held:
             return True
         self._held = False
-        call = self._settlement()
-        try:
-            return (await self._limiter.decide(call)).allowed
-        except BaseException as error:
-            if may_repeat(error):
-                self._limiter._later.add(call, self._lapses - time.monotonic())
-            if not isinstance(error, (OutageError, OverloadError)):
-                raise
-            return True
+        return await run_async(giving_back(self._settlement(), self._limiter._later, self._lapses), self._limiter.decide)
 
     async def __aenter__(self) -> AsyncAdmission:
         return await self.take()

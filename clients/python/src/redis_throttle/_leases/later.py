@@ -13,18 +13,21 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Generator, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from .._core.call import Call
-from .._core.errors import OutageError, OverloadError
+from .._core.errors import OutageError, OverloadError, may_have_run
 from .._core.result import Result
-from .._core.steps import run, run_async
+from .._core.steps import Steps, run, run_async
 from .._core.undecided import log
 
 MOST = 10_000
 """How many calls are kept. Those that came first are given up for others: their slots lapse first."""
 _SHORTEST, _LONGEST = 0.05, 1.0
 """The pause between two rounds, in seconds. It doubles while the server is away."""
+_STALE = 5.0
+"""For how long after it would have lapsed something is given back that nobody knows of, in seconds: the server may
+grant it yet."""
 _FAILURES = 3
 """After so many failures a round ends. One alone may be about one node of a cluster."""
 
@@ -33,6 +36,32 @@ def may_repeat(error: BaseException) -> bool:
     """Whether a call that gives something back is to be repeated after this error: it is no mistake, or the caller was
     interrupted."""
     return isinstance(error, (OutageError, OverloadError)) or not isinstance(error, Exception)
+
+
+def taking(call: Call, undo: Call, later: Later | AsyncLater, lasts: float) -> Steps:
+    """Ask for what lasts for so many seconds. `undo` gives it back if it was granted and nobody knows."""
+    try:
+        return (yield call)
+    except BaseException as error:
+        # The server may have granted it all the same, unless it said itself what is wrong.
+        # One that stood still runs what it finds in its sockets in any order: one reply that there was nothing does not
+        # do.
+        if may_have_run(error):
+            later.add(undo, lasts + _STALE, replies=2)
+        raise
+
+
+def giving_back(call: Call, later: Later | AsyncLater, lapses: float) -> Generator[Call, Result, bool]:
+    """Give something back, in the background after an outage or an overload, until it lapses. Return whether it was
+    there, as far as is known."""
+    try:
+        return (yield call).allowed
+    except BaseException as error:
+        if may_repeat(error):
+            later.add(call, lapses - time.monotonic())
+        if isinstance(error, (OutageError, OverloadError)):
+            return True
+        raise
 
 
 @dataclass(slots=True)
@@ -220,3 +249,17 @@ class AsyncLater:
         """Give up what is left."""
         for queue in list(self._queues.values()):
             queue.close()
+
+
+class Home(Protocol):
+    """What leases and admissions need of their limiter."""
+
+    _later: Later
+
+    def decide(self, call: Call, /) -> Result: ...
+
+
+class AsyncHome(Protocol):
+    _later: AsyncLater
+
+    async def decide(self, call: Call, /) -> Result: ...

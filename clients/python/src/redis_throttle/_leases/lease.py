@@ -10,38 +10,21 @@ import time
 import uuid
 from collections.abc import AsyncGenerator, Coroutine
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any
 
 from .._core.call import Call, Key
 from .._core.duration import Duration, nanoseconds
-from .._core.errors import LeaseLostError, OutageError, OverloadError, ThrottleError, may_have_run
+from .._core.errors import LeaseLostError, ThrottleError
 from .._core.result import Result
-from .later import AsyncLater, Later, may_repeat
+from .._core.steps import run, run_async
+from .later import AsyncHome, Home, giving_back, taking
 
 _FIRST = timedelta(seconds=3)
 """How long a lease lasts at first. It is extended to its ttl in the background as soon as the holder has the reply:
 until then nobody knows whether there is a holder, and a call that the server runs after its caller has left must not
 shut the slot for long."""
 
-_STALE = 5.0
-"""For how long after its first time a lease is given back that nobody knows of, in seconds: the server may grant it
-yet."""
-
 _LOST = "the lease has lapsed: its slot may be somebody else's"
-
-
-class _Home(Protocol):
-    """What a lease needs of its limiter."""
-
-    _later: Later
-
-    def decide(self, call: Call, /) -> Result: ...
-
-
-class _AsyncHome(Protocol):
-    _later: AsyncLater
-
-    async def decide(self, call: Call, /) -> Result: ...
 
 
 class _Held:
@@ -74,17 +57,14 @@ class _Held:
         if self.lost:
             raise LeaseLostError(_LOST)
 
-    def _granted(self, sent: float, wait: timedelta) -> None:
-        # The ttl begins when the slot is granted: after the wait, which was rounded up.
-        began = sent + max(wait.total_seconds() - 0.001, 0)
-        self._believe(began, self.first)
-
-    def _by_policy(self, result: Result) -> bool:
-        """Whether the policy of an outage let the caller in: no server knows of it, so there is nothing to renew and to
-        give back."""
-        if result.by != "policy":
+    def _took(self, result: Result, sent: float) -> bool:
+        """Return whether there is something to renew and to give back. No server knows of a caller that the policy of
+        an outage let in."""
+        if result.raise_if_limited().by == "policy":
+            self.until = self._lapses = math.inf
             return False
-        self.until = self._lapses = math.inf
+        # The ttl begins when the slot is granted: after the wait, which was rounded up.
+        self._believe(sent + max(result.wait.total_seconds() - 0.001, 0), self.first)
         return True
 
     def _believe_no_more(self) -> None:
@@ -116,7 +96,7 @@ class Lease(_Held):
     If the lease was lost, the `with` raises a `LeaseLostError` at its end, unless the work raised an error itself.
     """
 
-    def __init__(self, limiter: _Home, key: str, *, slots: int, ttl: Duration, timeout: Duration | None = None, group: str = "",
+    def __init__(self, limiter: Home, key: str, *, slots: int, ttl: Duration, timeout: Duration | None = None, group: str = "",
                  weight: int = 1, priority: int = 0, id: str = "") -> None:
         super().__init__(key, slots, ttl, timeout, group, weight, priority, id)
         self._limiter = limiter
@@ -126,23 +106,12 @@ class Lease(_Held):
 
     def take(self) -> Lease:
         """Take the slot, or raise a `LimitedError`. `release` gives it back."""
-        self._limiter._later.forget(self._give_back())  # what an earlier try with this id left to be released
+        undo, later = self._give_back(), self._limiter._later
+        later.forget(undo)  # what an earlier try with this id left to be released
         sent = time.monotonic()
-        try:
-            result = self._limiter.decide(self._call)
-        except BaseException as error:
-            # The server may have granted it all the same, unless it said itself what is wrong.
-            # One that stood still runs what it finds in its sockets in any order: one reply that there was no lease
-            # does not do.
-            if may_have_run(error):
-                self._limiter._later.add(self._give_back(), self.first.total_seconds() + _STALE, replies=2)
-            raise
-        result.raise_if_limited()
-        if self._by_policy(result):
-            return self
-        self._granted(sent, result.wait)
-        self._ended.clear()
-        threading.Thread(target=self._renew, name="throttle-renew", daemon=True).start()
+        if self._took(run(taking(self._call, undo, later, self.first.total_seconds()), self._limiter.decide), sent):
+            self._ended.clear()
+            threading.Thread(target=self._renew, name="throttle-renew", daemon=True).start()
         return self
 
     def _renew(self) -> None:
@@ -181,13 +150,7 @@ class Lease(_Held):
             self._ended.set()
             lapses = self._lapses
             self._believe_no_more()
-        try:
-            self._limiter.decide(self._give_back())
-        except BaseException as error:
-            if may_repeat(error):
-                self._limiter._later.add(self._give_back(), lapses - time.monotonic())
-            if not isinstance(error, (OutageError, OverloadError)):
-                raise
+        run(giving_back(self._give_back(), self._limiter._later, lapses), self._limiter.decide)
 
     def __enter__(self) -> Lease:
         return self.take()
@@ -209,7 +172,7 @@ class AsyncLease(_Held):
     arguments.
     """
 
-    def __init__(self, limiter: _AsyncHome, key: str, *, slots: int, ttl: Duration, timeout: Duration | None = None, group: str = "",
+    def __init__(self, limiter: AsyncHome, key: str, *, slots: int, ttl: Duration, timeout: Duration | None = None, group: str = "",
                  weight: int = 1, priority: int = 0, id: str = "") -> None:
         super().__init__(key, slots, ttl, timeout, group, weight, priority, id)
         self._limiter = limiter
@@ -221,20 +184,12 @@ class AsyncLease(_Held):
     async def take(self) -> AsyncLease:
         """Take the slot, or raise a `LimitedError`. `release` gives it back. Losing the lease then cancels nothing:
         `check` it."""
-        await self._limiter._later.forget(self._give_back())
+        undo, later = self._give_back(), self._limiter._later
+        await later.forget(undo)
         sent = time.monotonic()
-        try:
-            result = await self._limiter.decide(self._call)
-        except BaseException as error:
-            if may_have_run(error):
-                self._limiter._later.add(self._give_back(), self.first.total_seconds() + _STALE, replies=2)
-            raise
-        result.raise_if_limited()
-        if self._by_policy(result):
-            return self
-        self._granted(sent, result.wait)
-        self._ended = asyncio.Event()
-        self._in_background(self._renew(self._ended))
+        if self._took(await run_async(taking(self._call, undo, later, self.first.total_seconds()), self._limiter.decide), sent):
+            self._ended = asyncio.Event()
+            self._in_background(self._renew(self._ended))
         return self
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
@@ -284,13 +239,7 @@ class AsyncLease(_Held):
         ended.set()  # a renewal on its way finds no lease; cancelling it would close its connection
         lapses = self._lapses
         self._believe_no_more()
-        try:
-            await self._limiter.decide(self._give_back())
-        except BaseException as error:
-            if may_repeat(error):
-                self._limiter._later.add(self._give_back(), lapses - time.monotonic())
-            if not isinstance(error, (OutageError, OverloadError)):
-                raise
+        await run_async(giving_back(self._give_back(), self._limiter._later, lapses), self._limiter.decide)
 
     async def __aenter__(self) -> AsyncLease:
         await self.take()
