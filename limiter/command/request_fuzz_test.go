@@ -64,6 +64,11 @@ func FuzzRequest(f *testing.F) {
 		{Wait, "k RATE 5/s WINDOW 100/m COST 101 TIMEOUT 1s", "", nowNs},
 		{Wait, "k RATE 5/s RATTE", "18446744073709551615", nowNs},
 		{Throttle, "k 15 30 60 1", tatIn(5), nowNs},
+		{Throttle, "k 1048575 1048576 1s 65536", "", nowNs},
+		{Throttle, "k 0 1 9223372036 0", "18446744073709551615", 0},
+		{Throttle, "k -1 +007 500ms 9223372036854775807", "bar", 1},
+		{Throttle, "k 0 1 1.5s 1", tatIn(nsPerSecond), nowNs},
+		{Throttle, "k 0 9000000000000000000 100000000000.5d 1", valueAfter(f, "k RATE 1/m", "k RATE 1/m MAXWAIT 5m", "k RATE 1/m MAXWAIT 5m"), nowNs - 1},
 		{Throttle, "   ", "0", nowNs},
 		// Found by the fuzzer.
 		{Limit, " WINDOW 10/1 FIXED 1/1", "0", nowNs - 149},
@@ -114,8 +119,8 @@ func FuzzRequest(f *testing.F) {
 			requireSameAnswer(t, c, &reused)
 		}
 		if index == Throttle {
-			requireThrottleReadable(t, c)
-			return // has a target of its own
+			requireThrottle(t, c)
+			return
 		}
 		requireOneAnswer(t, c, index)
 		if c.First.Effect == Set {
@@ -208,14 +213,26 @@ func says(c *Call, name string) bool {
 	return slices.ContainsFunc(c.Args, func(word []byte) bool { return strings.ToUpper(string(word)) == name })
 }
 
-// requireThrottleReadable fails unless CL.THROTTLE reads what it writes.
-func requireThrottleReadable(t *testing.T, c *Call) {
-	if c.First.Effect != Set {
+// requireThrottle fails unless the answer of CL.THROTTLE makes sense, and it reads what it writes.
+func requireThrottle(t *testing.T, c *Call) {
+	if c.Reply != ReplyIntegers {
+		require.Contains(t, []ReplyKind{ReplyError, ReplyWrongArity}, c.Reply)
+		require.Equal(t, Keep, c.First.Effect)
 		return
 	}
-	again := &Call{In: &In{NowNs: c.NowNs, ArgCount: c.ArgCount, Args: c.Args}, First: &Key{Kind: String, Value: slices.Clone(c.First.NewValue)}}
-	again.Run(Throttle)
-	require.Equal(t, ReplyIntegers, again.Reply, string(again.Error))
+	limited, limit, remaining, retry, reset := c.Integers[0], c.Integers[1], c.Integers[2], c.Integers[3], c.Integers[4]
+	require.Contains(t, []int64{0, 1}, limited)
+	require.Positive(t, limit)
+	require.True(t, remaining >= 0 && remaining <= limit)
+	require.True(t, retry == -1 || limited == 1 && retry > 0)
+	require.GreaterOrEqual(t, reset, int64(0))
+	if c.First.Effect == Set {
+		require.LessOrEqual(t, len(c.First.NewValue), MaxValueLen)
+		require.Zero(t, c.First.ExpireAtMs%1000)
+		again := &Call{In: &In{NowNs: c.NowNs, ArgCount: c.ArgCount, Args: c.Args}, First: &Key{Kind: String, Value: slices.Clone(c.First.NewValue)}}
+		again.Run(Throttle)
+		require.Equal(t, ReplyIntegers, again.Reply, string(again.Error))
+	}
 }
 
 // requireReadable fails unless the value to be written is the state of the stack, outlives the call, and can be read by
