@@ -170,35 +170,6 @@ func TestLeasesAndBansAreReplicatedAsEffects(t *testing.T) {
 	assert.EqualValues(t, 0, kit.AskLease(t, c, "CL.RENEW k2 ID a TTL 1h").Limited)
 }
 
-func TestLeasesInTransactionsAndScripts(t *testing.T) {
-	t.Parallel()
-	s := kit.StartCheckBuild(t)
-	c := s.Raw()
-	kit.Do(t, c, "MULTI")
-	kit.Do(t, c, "CL.LEASE k SLOTS 1 TTL 1h ID a")
-	kit.Do(t, c, "CL.LEASE k SLOTS 1 TTL 1h ID b TIMEOUT 0")
-	kit.Do(t, c, "CL.RELEASE k ID a")
-	kit.Do(t, c, "CL.LEASE k SLOTS 1 TTL 1h ID b TIMEOUT 0")
-	replies := kit.Do(t, c, "EXEC").Elems
-	require.Len(t, replies, 4)
-	var limited []int64
-	for _, i := range []int{0, 1, 3} {
-		l, err := kit.LeasedIn(replies[i])
-		require.NoError(t, err)
-		limited = append(limited, l.Limited)
-	}
-	assert.Equal(t, []int64{0, 1, 0}, limited)
-	script := `return redis.call('CL.LEASE', KEYS[1], 'SLOTS', '1', 'TTL', '1h', 'ID', ARGV[1], 'TIMEOUT', '0', 'COMPACT')`
-	v, err := c.Do("EVAL", script, "1", "k", "c")
-	require.NoError(t, err)
-	require.Len(t, v.Elems, 6, "%v", v)
-	assert.EqualValues(t, 1, v.Elems[0].Int)
-	kit.Do(t, c, "DEL k")
-	v, err = c.Do("EVAL", script, "1", "k", "c")
-	require.NoError(t, err)
-	assert.EqualValues(t, 0, v.Elems[0].Int)
-}
-
 func TestLeasesRefuseWhatIsNoneOfTheirs(t *testing.T) {
 	t.Parallel()
 	s := kit.StartCheckBuild(t)
