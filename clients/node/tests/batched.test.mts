@@ -1,25 +1,15 @@
 // Units by the batch: few calls to the server, and never more let through than it says.
 import assert from 'node:assert/strict'
-import { after, afterEach, before, beforeEach, describe, mock, test } from 'node:test'
+import { afterEach, beforeEach, describe, mock, test } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
-import { Redis } from 'ioredis'
 import { batched, type BatchedOptions, type Call, type Decider, fixed, Limiter, makeResult, OutageError, rate, type Result, window } from '@redis-throttle/client'
 import { FakeLimiter } from '@redis-throttle/client/testing'
 import { noting } from './noting.mjs'
-import { Server, until } from './servers.mjs'
+import { client } from './served.mjs'
+import { until } from './servers.mjs'
 
 describe('on a server', () => {
-  let server: Server
-  let client: Redis
   let asked: ReturnType<typeof noting>
-  before(async () => {
-    server = await Server.start()
-    client = new Redis(server.port)
-  })
-  after(async () => {
-    client.disconnect()
-    await server.stop()
-  })
   beforeEach(() => {
     asked = noting(new Limiter(client, { timeout: '30s' }))
   })

@@ -1,14 +1,13 @@
 // Deciders that stand before others: one that remembers denials, and one with observers.
 import assert from 'node:assert/strict'
-import { after, afterEach, before, beforeEach, describe, mock, test } from 'node:test'
+import { afterEach, beforeEach, describe, mock, test } from 'node:test'
 import { metrics } from '@opentelemetry/api'
 import { AggregationTemporality, InMemoryMetricExporter, MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics'
-import { Redis } from 'ioredis'
 import * as prometheus from 'prom-client'
 import { cached, type Decision, fixed, Limiter, MistakeError, observed, openTelemetryMetrics, prometheusMetrics, rate, window } from '@redis-throttle/client'
 import { FakeLimiter } from '@redis-throttle/client/testing'
 import { noting } from './noting.mjs'
-import { Server } from './servers.mjs'
+import { client, server } from './served.mjs'
 
 afterEach(() => mock.restoreAll())
 
@@ -126,17 +125,6 @@ describe('remembered denials', () => {
 })
 
 describe('observers', () => {
-  let server: Server
-  let client: Redis
-  before(async () => {
-    server = await Server.start()
-    client = new Redis(server.port)
-  })
-  after(async () => {
-    client.disconnect()
-    await server.stop()
-  })
-
   test('learn of each decision, also of shadows, errors and callers that leave', async () => {
     const seen: Decision[] = []
     const inner = new Limiter(client, { timeout: '10s' })

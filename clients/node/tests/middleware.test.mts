@@ -6,13 +6,12 @@ import http from 'node:http'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { text } from 'node:stream/consumers'
-import { after, afterEach, before, beforeEach, describe, mock, test } from 'node:test'
+import { after, afterEach, beforeEach, describe, mock, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { getRequestListener } from '@hono/node-server'
 import express from 'express'
 import fastify from 'fastify'
 import { Hono } from 'hono'
-import { Redis } from 'ioredis'
 import Koa from 'koa'
 import { clientAddress, fixed, headerFields, Limiter, problemDocument, rate, window } from '@redis-throttle/client'
 import * as onExpress from '@redis-throttle/client/express'
@@ -20,6 +19,7 @@ import * as onFastify from '@redis-throttle/client/fastify'
 import * as onHono from '@redis-throttle/client/hono'
 import * as onKoa from '@redis-throttle/client/koa'
 import { fromUrl } from '@redis-throttle/client/redis'
+import { client, server } from './served.mjs'
 import { Server } from './servers.mjs'
 
 type Options = Omit<onExpress.RateLimitOptions<never>, 'key'> & { key?: () => unknown }
@@ -61,18 +61,10 @@ const frameworks: Record<string, (options: Options, trust?: boolean) => Promise<
   },
 }
 
-let server: Server
-let client: Redis
 let limiter: Limiter
 const folder = mkdtempSync(path.join(tmpdir(), 'throttle-socket-'))
 const warnings: string[] = []
-before(async () => {
-  server = await Server.start()
-  client = new Redis(server.port)
-})
-after(async () => {
-  client.disconnect()
-  await server.stop()
+after(() => {
   rmSync(folder, { recursive: true })
 })
 beforeEach(async () => {

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { after, before, beforeEach, describe, mock, test } from 'node:test'
+import { beforeEach, describe, mock, test } from 'node:test'
 import fastifyRateLimit from '@fastify/rate-limit'
 import { serve } from '@hono/node-server'
 import express from 'express'
@@ -20,20 +20,9 @@ import { ThrottleStore } from '@redis-throttle/client/express-rate-limit'
 import { throttleStore } from '@redis-throttle/client/fastify-rate-limit'
 import { ThrottleStorage } from '@redis-throttle/client/nestjs'
 import { RateLimiterThrottle } from '@redis-throttle/client/rate-limiter-flexible'
-import { Server } from './servers.mjs'
+import { client, server } from './served.mjs'
 
-let server: Server
-let client: Redis
-let limiter: Limiter
-before(async () => {
-  server = await Server.start()
-  client = new Redis(server.port)
-  limiter = new Limiter(client, { timeout: '10s' })
-})
-after(async () => {
-  client.disconnect()
-  await server.stop()
-})
+const limiter = new Limiter(client, { timeout: '10s' })
 beforeEach(async () => {
   await server.do('FLUSHALL')
 })

@@ -3,23 +3,14 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import path from 'node:path'
-import { after, before, beforeEach, describe, test } from 'node:test'
+import { beforeEach, describe, test } from 'node:test'
 import { Redis } from 'ioredis'
 import { fixed, LeaseLostError, LimitedError, Limiter, makeResult, OutageError, rate, type Result, slots, window } from '@redis-throttle/client'
 import { noting } from './noting.mjs'
+import { client, server } from './served.mjs'
 import { packageFolder, Server, until } from './servers.mjs'
 
-let server: Server
-let client: Redis
 let limiter: Limiter
-before(async () => {
-  server = await Server.start()
-  client = new Redis(server.port)
-})
-after(async () => {
-  client.disconnect()
-  await server.stop()
-})
 beforeEach(async () => {
   limiter = new Limiter(client, { timeout: '10s' })
   await server.do('FLUSHALL')

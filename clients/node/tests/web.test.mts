@@ -4,7 +4,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { after, before, describe, test } from 'node:test'
+import { describe, test } from 'node:test'
 import { serve } from '@hono/node-server'
 import { Controller, Get, Module } from '@nestjs/common'
 import { APP_GUARD, NestFactory } from '@nestjs/core'
@@ -24,7 +24,7 @@ import * as onHono from '@redis-throttle/client/hono'
 import * as onKoa from '@redis-throttle/client/koa'
 import { ThrottleStorage } from '@redis-throttle/client/nestjs'
 import { RateLimiterThrottle } from '@redis-throttle/client/rate-limiter-flexible'
-import { Server } from './servers.mjs'
+import { client, server } from './served.mjs'
 
 interface Site {
   url: string
@@ -84,18 +84,7 @@ const frameworks: Record<string, (...options: Common[]) => Promise<Site>> = {
   },
 }
 
-let server: Server
-let client: Redis
-let limiter: Limiter
-before(async () => {
-  server = await Server.start()
-  client = new Redis(server.port)
-  limiter = new Limiter(client, { timeout: '10s' })
-})
-after(async () => {
-  client.disconnect()
-  await server.stop()
-})
+const limiter = new Limiter(client, { timeout: '10s' })
 
 async function gets(site: Site, n: number): Promise<Response[]> {
   try {
