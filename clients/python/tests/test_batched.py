@@ -7,12 +7,13 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from forks import ended_well, forked, held_by_a_thread
-from redis_throttle import Batched, Call, Limiter, OutageError, Result, Slots, fixed, rate, window
+from redis_throttle import Batched, Call, Key, Limiter, OutageError, Result, Slots, fixed, rate, window
 from redis_throttle.asyncio import Batched as AsyncBatched
 from redis_throttle.asyncio import Limiter as AsyncLimiter
 from redis_throttle.testing import AsyncFakeLimiter, FakeLimiter
@@ -25,14 +26,7 @@ LONG = "1m"
 
 def used(server: FakeLimiter | AsyncFakeLimiter, limit: Any, key: str = "k") -> int:
     """Return how many units the server has charged."""
-    result = Call("peek", Call("peek", (_key(key, limit),)).keys)
-    return limit.count - server._run(result).remaining  # type: ignore[no-any-return]
-
-
-def _key(name: str, limit: Any) -> Any:
-    from redis_throttle import Key
-
-    return Key(name, (limit,))
+    return limit.count - server._run(Call("peek", (Key(key, (limit,)),))).remaining  # type: ignore[no-any-return]
 
 
 def test_a_hot_key_costs_few_calls(throttle: FakeLimiter) -> None:
@@ -43,6 +37,25 @@ def test_a_hot_key_costs_few_calls(throttle: FakeLimiter) -> None:
     assert len(throttle.asked) < 120
     limiter.close()
     assert used(throttle, PLENTY) == 10_000, "what was left is returned"
+    assert [limiter.limit(key, PLENTY).by for key in ("k", "l") for _ in range(3)] == ["server"] * 6, "closed, it hands calls on"
+
+
+def test_a_batch_grows_while_it_is_used_up(throttle: FakeLimiter) -> None:
+    limiter = Limiter(Batched(throttle, units=10, max_age=LONG))
+    for _ in range(35):
+        limiter.limit("k", PLENTY)
+    assert [call.cost for call in throttle.asked] == [1, 2, 4, 8, 10, 10]
+    limiter.close()
+
+
+@pytest.mark.parametrize(("taken", "after"), [(8, 3), (10, 5)])
+def test_a_call_that_costs_more_than_there_is_learns_when_it_can_be_had(throttle: FakeLimiter, taken: int, after: int) -> None:
+    limiter = Limiter(Batched(throttle, max_age=LONG))
+    limiter.limit("k", rate(10, "10s"), cost=taken)
+    result = limiter.limit("k", rate(10, "10s"), cost=5)
+    assert result.limited
+    assert result.retry_after == timedelta(seconds=after)
+    limiter.close()
 
 
 @pytest.mark.parametrize("cost", [1, 3])
@@ -160,10 +173,32 @@ def test_units_that_the_server_does_not_know_of_are_not_kept(throttle: FakeLimit
     local = Locally(throttle)
     limiter = Limiter(Batched(local, max_age="20ms"))
     assert [limiter.limit("k", PLENTY).by for _ in range(20)] == ["local"] * 20
-    assert [call.cost for call in throttle.asked] == [1] * 20
+    assert [(call.cost, call.charge) for call in throttle.asked] == [(1, "up_to")] + [(1, None)] * 19
     local.by = "server"
     await_true(lambda: limiter.limit("k", PLENTY).by == "batch", "it is batched again")
     limiter.close()
+
+
+async def test_all_who_wait_ask_by_themselves_then(async_throttle: AsyncFakeLimiter) -> None:
+    class AsyncLocally:
+        async def decide(self, call: Call, /) -> Result:
+            return replace(await async_throttle.decide(call), by="local")
+
+    limiter = AsyncLimiter(AsyncBatched(AsyncLocally()))
+    results = await asyncio.gather(*(limiter.limit("k", PLENTY) for _ in range(3)))
+    assert [(result.by, result.granted) for result in results] == [("local", 1)] * 3
+    assert [(call.cost, call.charge) for call in async_throttle.asked] == [(3, "up_to"), (1, None), (1, None)]
+    await limiter.close()
+
+
+def test_units_end_with_their_window_and_are_not_returned_then(throttle: FakeLimiter) -> None:
+    limiter = Limiter(Batched(throttle, max_age=LONG))
+    for _ in range(2):
+        limiter.limit("k", fixed(5, "50ms"))
+    time.sleep(0.1)
+    assert limiter.limit("k", fixed(5, "50ms")).by == "server"
+    limiter.close()
+    assert {call.verb for call in throttle.asked} == {"limit"}
 
 
 def test_units_that_cannot_be_returned_are_told(throttle: FakeLimiter) -> None:
@@ -247,6 +282,24 @@ async def test_so_they_do_in_asyncio(async_throttle: AsyncFakeLimiter) -> None:
     assert len(async_throttle.asked) == before
     held.go_on.set()
     assert (await asyncio.wait_for(task, PATIENCE)).allowed
+    await limiter.close()
+
+
+@pytest.mark.parametrize("limit", [PLENTY, rate(1, "20ms")], ids=["units that have ended", "a denial that is over"])
+async def test_a_caller_that_comes_late_gets_nothing_of_an_earlier_reply(async_throttle: AsyncFakeLimiter, limit: Any) -> None:
+    held = AsyncHeld(async_throttle, "limit")
+    limiter = AsyncLimiter(AsyncBatched(held, max_age="20ms"))
+    held.go_on.set()
+    assert (await limiter.limit("k", limit)).allowed
+    held.go_on.clear()
+    held.asked.clear()
+    tasks = [asyncio.create_task(limiter.limit("k", limit))]
+    await held.asked.wait()
+    await asyncio.sleep(0.05)
+    tasks.append(asyncio.create_task(limiter.limit("k", limit)))
+    await asyncio.sleep(0)
+    held.go_on.set()
+    assert [result.by for result in await asyncio.gather(*tasks)] == ["server", "server"]
     await limiter.close()
 
 
