@@ -36,6 +36,52 @@ func (h *host) passes(d time.Duration) (answers []string) {
 	}
 }
 
+func TestReservedSlotsAreAnsweredWhenTheyCome(t *testing.T) {
+	h := newHost()
+	h.do("CL.LIMIT k RATE 1/s BURST 1")
+	a := h.blocked(t, "CL.WAIT k RATE 1/s BURST 1 TIMEOUT 0 COMPACT")
+	b := h.blocked(t, "CL.WAIT k RATE 1/s BURST 1 TIMEOUT 0 COMPACT")
+	c := h.blocked(t, "CL.WAIT k RATE 1/s BURST 1 TIMEOUT 0 COMPACT")
+	left, ok := h.Unblock(h.now.UnixNano(), b)
+	require.True(t, ok)
+	assert.Equal(t, int64(1), left.Integers[0], "a caller that is sent away is limited")
+	answers := h.passes(time.Minute)
+	require.Len(t, answers, 2, "%v", answers)
+	assert.Contains(t, answers[0], fmt.Sprintf("%d@1s [0 ", a))
+	assert.Contains(t, answers[1], fmt.Sprintf("%d@2s [0 ", c), "it moves up")
+	_, ok = h.Unblock(h.now.UnixNano(), b)
+	assert.False(t, ok)
+}
+
+func TestCallersForAWindowTakeTurns(t *testing.T) {
+	h := newHost()
+	h.do("CL.LIMIT k WINDOW 10/1h COST 8")
+	first := h.blocked(t, "CL.WAIT k WINDOW 10/1h COST 5 TIMEOUT 0 COMPACT")
+	second := h.blocked(t, "CL.WAIT k WINDOW 10/1h COST 1 TIMEOUT 0 COMPACT")
+	assert.Empty(t, h.passes(time.Minute), "nobody overtakes")
+	h.Disconnect(h.now.UnixNano(), first)
+	answers := h.passes(0)
+	require.Len(t, answers, 1)
+	assert.Contains(t, answers[0], fmt.Sprintf("%d@1m0s [0 ", second))
+	third := h.blocked(t, "CL.WAIT k WINDOW 10/1h COST 2 TIMEOUT 0 COMPACT")
+	h.Delete(0, "k")
+	answers = h.passes(0)
+	require.Len(t, answers, 1)
+	assert.Contains(t, answers[0], fmt.Sprintf("%d@1m0s [0 ", third), "what others do to the key wakes its line")
+	_, ok := h.Next()
+	assert.False(t, ok, "an empty line leaves nothing behind")
+}
+
+func TestAClockThatIsSetBackProlongsNoTimeout(t *testing.T) {
+	h := newHost()
+	h.do("CL.LEASE jobs SLOTS 1 TTL 1h ID a")
+	h.blocked(t, "CL.LEASE jobs SLOTS 1 TTL 1s ID b TIMEOUT 2s COMPACT")
+	h.passes(time.Second)
+	h.now = h.now.Add(-time.Minute)
+	assert.Empty(t, h.passes(999*time.Millisecond))
+	assert.Len(t, h.passes(time.Millisecond), 1)
+}
+
 func TestALineThatIsToBeLookedAtIsDueNow(t *testing.T) {
 	h := newHost()
 	h.do("CL.LEASE jobs SLOTS 1 TTL 1h ID a")
