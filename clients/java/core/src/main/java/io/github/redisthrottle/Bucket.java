@@ -49,11 +49,6 @@ final class Bucket extends Usage {
   }
 
   @Override
-  long capacity() {
-    return limit.capacity();
-  }
-
-  @Override
   long longestWait() {
     return Long.MAX_VALUE - tolerance;
   }

@@ -41,11 +41,6 @@ final class Counted extends Usage {
   }
 
   @Override
-  long capacity() {
-    return limit.count();
-  }
-
-  @Override
   long available() {
     return Math.max(limit.count() - used, 0);
   }

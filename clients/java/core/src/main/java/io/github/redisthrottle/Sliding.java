@@ -85,11 +85,6 @@ final class Sliding extends Usage {
   }
 
   @Override
-  long capacity() {
-    return limit.count();
-  }
-
-  @Override
   long available() {
     return Math.max(limit.count() - used, 0);
   }

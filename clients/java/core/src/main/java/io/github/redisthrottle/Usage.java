@@ -56,7 +56,9 @@ abstract sealed class Usage permits Bucket, Sliding, Counted, Usage.Zero {
    */
   abstract boolean corrected();
 
-  abstract long capacity();
+  long capacity() {
+    return limit.capacity();
+  }
 
   abstract long available();
 
