@@ -128,6 +128,13 @@ func TestTheAnswerToAWaiter(t *testing.T) {
 		})
 	}
 
+	each := decide(Limit, tatIn(s), "k RATE 5/s EACH")
+	require.EqualValues(t, 1, each.Each[0][0])
+	as := call("k RATE 5/s TIMEOUT 1m EACH")
+	each.Args, each.ArgCount = as.Args, as.ArgCount
+	each.Answer(Wait, true, 0)
+	assert.Zero(t, each.Each[0][0], "no limit denies what was granted, whatever the call before was told")
+
 	list := call("k RATE 5/s TIMEOUT 1m")
 	list.First.Kind = Other
 	list.Answer(Wait, true, 0)
