@@ -24,7 +24,7 @@ import (
 func TestACallBesideAnotherModuleMakesNoSystemCall(t *testing.T) {
 	t.Parallel()
 	size.NeedsProgram(t, "strace")
-	s := neighbour.Start(t)
+	s := neighbour.Start(t, server.Config("slowlog-log-slower-than -1")) // whose entries tell addresses, too
 	if s.Program.IsDev() || !s.Program.AtLeast(7, 2) {
 		t.Skip("beside another module, a call of a client asks the server nothing before Redis 7.2")
 	}
