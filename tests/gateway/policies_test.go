@@ -27,12 +27,14 @@ const ofPolicies = "domain: web\nroutes: [{match: /, descriptors: [[{key: user, 
 	"- {key: user, policy: api, limits: [FIXED 50/y]}\n"
 
 // follows waits until the limit of a user that nobody else is has a number. The first request after the start may not
-// see the hash yet.
+// see the hash yet, and a gateway may be too busy for one.
 func (g *gateway) follows(requests uint32) {
 	g.t.Helper()
 	await(g.t, fmt.Sprint("the limit is ", requests), func() bool {
 		response, err := g.ShouldRateLimit(g.t.Context(), ask("web", 0, "user=probe"))
-		require.NoError(g.t, err)
+		if err != nil {
+			return !assert.True(g.t, isTooBusy(err.Error()), "%v", err) // ends it
+		}
 		return response.Statuses[0].CurrentLimit.GetRequestsPerUnit() == requests
 	})
 }
