@@ -40,6 +40,9 @@ class FailoverTest {
   private static final Limit QUOTA = Limit.fixed(1000, Duration.ofDays(1));
   private static final JedisClientConfig FAST = DefaultJedisClientConfig.builder().timeoutMillis(500).build();
 
+  /** For calls in which a server is given the library, on a machine that is busy. */
+  private static final Duration PATIENT = Duration.ofSeconds(3);
+
   private static boolean decided(Limiter limiter, String key) {
     try {
       return limiter.limit(key, QUOTA).allowed();
@@ -319,9 +322,9 @@ class FailoverTest {
         RedisURI.Builder builder = RedisURI.builder().withHost(first.getHost()).withPort(first.getPort());
         RedisURI uri = password == null ? builder.build() : builder.withPassword(password.toCharArray()).build();
         RedisClusterClient lettuce = RedisClusterClient.create(uri);
-        return new Opened(LettuceConnection.over(lettuce, uri, Duration.ofSeconds(1)), lettuce::shutdown);
+        return new Opened(LettuceConnection.over(lettuce, uri, PATIENT), lettuce::shutdown);
       }
-      JedisClientConfig config = DefaultJedisClientConfig.builder().timeoutMillis(500).password(password).build();
+      JedisClientConfig config = DefaultJedisClientConfig.builder().timeoutMillis((int) PATIENT.toMillis()).password(password).build();
       ConnectionProvider provider = new ClusterConnectionProvider(new HashSet<>(cluster.addresses()), config);
       return new Opened(JedisConnection.over(provider), () -> close(provider));
     }
