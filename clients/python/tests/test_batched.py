@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -405,6 +408,40 @@ async def test_a_task_that_leaves_keeps_nobody_waiting(async_throttle: AsyncFake
     assert all(result.allowed for result in ended[1::2])  # type: ignore[union-attr]
     await limiter.close()
     assert used(async_throttle, PLENTY) == len([end for end in ended if isinstance(end, Result)])
+
+
+class Collects(str):
+    """The name of a key that has garbage collected whenever it is looked up."""
+
+    __slots__ = ()
+    __eq__ = str.__eq__
+
+    def __hash__(self) -> int:
+        gc.collect()
+        return super().__hash__()
+
+
+def test_calls_that_a_closed_loop_left_are_collected_at_any_time(async_throttle: AsyncFakeLimiter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)  # asyncio complains of calls whose loop was closed
+    held = AsyncHeld(async_throttle, "limit")
+    limiter, ended = AsyncLimiter(AsyncBatched(held)), []
+
+    async def wait() -> None:
+        calls = [asyncio.ensure_future(limiter.limit("k", PLENTY)) for _ in range(3)]
+        await held.asked.wait()
+        assert not any(call.done() for call in calls)
+
+    def work() -> None:
+        with contextlib.closing(asyncio.new_event_loop()) as loop:
+            loop.run_until_complete(wait())
+        held.verb, held.go_on = "none", asyncio.Event()
+        ended.append(asyncio.run(limiter.limit(Collects("l"), PLENTY)))
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    gc.collect()
+    assert [result.allowed for result in ended] == [True]
 
 
 def test_a_hot_key_on_a_server(server: Server) -> None:

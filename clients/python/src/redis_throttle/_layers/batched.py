@@ -114,7 +114,7 @@ class _Batching(Remembering, Generic[Behind]):
         begun_in_children(self, type(self)._begin)  # what is held is the parent's
 
     def _begin(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a call that is collected while it is held leaves, too
         self._pots: dict[Hashable, _Pot] = {}
 
     def _is_here(self) -> bool:
