@@ -47,6 +47,21 @@ func (w *window) signIn() {
 	w.Await("it may act", `document.body.classList.contains('acts') && !document.querySelector('#signing').open`)
 }
 
+// ask clicks on a button of the editor until the page asks whether to: the page may move it just then.
+func (w *window) ask(button string) {
+	w.t.Helper()
+	const asks = `document.querySelector('#confirm').open`
+	require.Eventually(w.t, func() bool {
+		w.Click(button, 0, 0)
+		for began := time.Now(); time.Since(began) < 5*time.Second; w.Frame() {
+			if w.Text("String("+asks+")") == "true" {
+				return true
+			}
+		}
+		return false
+	}, patience, time.Millisecond, "it asks after a click on %s", button)
+}
+
 // confirm confirms an act, and waits until it has happened.
 func (w *window) confirm() {
 	w.t.Helper()
@@ -240,14 +255,14 @@ func TestAPolicyIsChangedUnderLoad(t *testing.T) {
 	w.write("#value", "FIXED 3/h")
 	w.Await("what will be", `document.querySelector('#rehearsal').textContent === 'FIXED 1000000/h FIXED 3/h SHADOW'`)
 	w.picture("policy")
-	w.Click("#rehearse", 0, 0)
+	w.ask("#rehearse")
 	w.confirm()
 	assert.Equal(t, "FIXED 1000000/h FIXED 3/h SHADOW", s.MustDo("HGET", "throttle:policies", "api").Text)
 	w.Await("the page says what it would deny", `Number(document.querySelector('#policies [data-label^=Denied]')?.textContent.match(/, ([0-9,]+) of/)?.[1].replaceAll(',', '')) > 0`)
 	require.Equal(t, 200, last(), "nobody is denied")
 	w.act("policies", "rehearsed", "enforce")
 	w.Await("the shadow as a limit", `document.querySelector('#value').value === 'FIXED 3/h' && !document.querySelector('#enforce').disabled`)
-	w.Click("#enforce", 0, 0)
+	w.ask("#enforce")
 	w.confirm()
 	require.Eventually(t, func() bool { return last() == 429 }, patience, 1)
 	w.Await("the page knows it", `!document.querySelector('#policies').textContent.includes('rehearsed')`) // or somebody else would have changed it meanwhile
