@@ -354,6 +354,24 @@ def test_a_server_that_stands_still_ends_a_wait(own_server: Server, get: Ask) ->
     get(limiter.close())
 
 
+async def test_a_server_that_stands_still_ends_a_wait_also_in_a_loop_that_computes(own_server: Server) -> None:
+    async with AsyncLimiter.from_url(own_server.url, patience="500ms", timeout="1s") as limiter:
+        await limiter.limit("k", rate(1, "1h"))
+        waits = asyncio.ensure_future(limiter.wait("k", rate(1, "1h")))
+
+        async def compute() -> None:
+            while not waits.done():
+                time.sleep(0.05)
+                await asyncio.sleep(0.02)
+
+        computes = asyncio.ensure_future(compute())
+        await asyncio.to_thread(await_true, lambda: int(own_server.client().info("throttle")["throttle_waiting"]) == 1, "the caller is in line")
+        own_server.pause()
+        with pytest.raises(OutageError):
+            await asyncio.wait_for(waits, PATIENCE)
+        await computes
+
+
 def test_a_pool_that_is_used_up_is_an_overload(server: Server) -> None:
     for library, name in ((redis, "Redis"), (valkey, "Valkey")):
         client = getattr(library, name)(port=server.port, max_connections=1, socket_timeout=2, socket_connect_timeout=2)

@@ -555,9 +555,11 @@ class AsyncTransport(Pooled):
             connect_to = getattr(connection, "connect_to", None)  # connect() of a Sentinel's leads to the master
             await (connection.connect() if connect_to is None else connect_to(place))
             await connection.send_command("PING")
-            await asyncio.wait_for(connection.read_response(), self.patience)
+            async with self._within(self.patience):
+                await connection.read_response()
         except Exception as error:
-            late = time.monotonic() - began > 1.25 * self.patience  # of this process, whose loop was busy
+            # Of this process, whose loop was busy, unless the limits of the connection have left that out.
+            late = not self._patient and time.monotonic() - began > 1.25 * self.patience
             if is_outage(error) and not late and not library_error(error, "ResponseError"):
                 return error
         finally:
